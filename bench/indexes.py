@@ -23,6 +23,7 @@ from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.terms import Columns, IndexChanges, IndexDocument, Standing
+from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.store.whoosh.index import BATCH
 from mcp_memory.store.whoosh.writer import right_to_write, write
 
@@ -108,6 +109,7 @@ async def _opened(home: Path, kind: str) -> AsyncIterator[App]:
 
 async def _changes(app: App) -> AsyncIterator[IndexChanges]:
     source, held = app.store, None
+    assert isinstance(source, SqliteStore)
     while await source.index_standing(held) is not Standing.CURRENT:
         found = await source.index_changes(held, BATCH)
         held = found.position

@@ -288,8 +288,7 @@ async def open_app(
     spending = clock or SystemClock()
     clock = clock or SystemClock(settings.now_ms)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
-        keeper = _index(settings, store, stack)
+        store, keeper = await _store(settings, clock, stack)
         zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         yield App(settings, store, keeper, clock, spending, zone, place.root, place.label, typed, served, stack)
@@ -306,6 +305,23 @@ async def _zone(settings: Settings, store: Store) -> ZoneInfo:
             wanted,
         )
     return zone
+
+
+async def _store(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Store, IndexKeeper]:
+    """The memory where it lies, and what keeps its index."""
+    if not settings.store.url:
+        store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
+        return store, _index(settings, store, stack)
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise SettingsError(
+            f"The setting [store] url needs packages that are not installed: {how_to_add('postgres')}, or leave it out."
+        )
+    if settings.index.kind != "fts5":
+        raise SettingsError('With [store] url the index is that of the database: leave out [index] kind = "whoosh".')
+    from mcp_memory.store.postgres.store import PostgresStore
+
+    server = await stack.enter_async_context(PostgresStore.open(settings.store.url))
+    return server, server.index_keeper
 
 
 def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> IndexKeeper:

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
-from math import isfinite
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.settings import home_dir, keep
 from mcp_memory.errors import SettingsError
+from mcp_memory.setting_kinds import (
+    KEY,
+    a_command,
+    a_database,
+    a_model,
+    a_text,
+    a_url,
+    a_zone,
+    by_model,
+    choice,
+    flag,
+    is_key,
+    lengths_of,
+    models,
+    number,
+    prices_of,
+    ratio,
+    redacted,
+    setting,
+)
 
 PREFIX = "MCP_MEMORY_"
 _DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
@@ -26,154 +44,11 @@ _NEEDED = {
     "ollama": ("model", 'a model that `ollama list` shows, such as "qwen3:8b"'),
     "command": ("command", 'a program that answers a prompt on standard input, such as "claude -p"'),
 }
-_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-#: How keys of providers begin, even of one that was cut short.
-_KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
-
-
-def setting(default: Any, check: Callable[[Any], Any], allowed: str = "") -> Any:
-    """A row: the check gives the value as it is used, or raises what it must be; `allowed` says so in the docs."""
-    return field(default=default, metadata={"check": check, "allowed": allowed})
-
-
-def number(default: int, low: int, high: int) -> Any:
-    def check(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,15}\s*", value):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be a whole number from {low:,} to {high:,}")
-        return value
-
-    return setting(default, check, f"{low:,} to {high:,}")
-
-
-def ratio(default: float) -> Any:
-    def check(value: Any) -> float:
-        try:
-            share = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
-        except ValueError:
-            share = 0.0
-        if not 0.1 <= share <= 1.0:
-            raise ValueError("must be a number from 0.1 to 1.0")
-        return share
-
-    return setting(default, check, "0.1 to 1.0")
-
-
-def flag(default: bool) -> Any:
-    def check(value: Any) -> bool:
-        if isinstance(value, str):
-            value = _FLAGS.get(value.strip().lower())
-        if not isinstance(value, bool):
-            raise ValueError("must be true or false")
-        return value
-
-    return setting(default, check, "true, false")
-
-
-def choice(*allowed: str) -> Any:
-    """One of these; the first is the default."""
-
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of: {', '.join(allowed)}")
-        return str(value)
-
-    return setting(allowed[0], check, ", ".join(allowed))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a text")
-    return value.strip()
-
-
-def _zone(value: Any) -> str:
-    try:
-        return str(ZoneInfo(value).key) if value != "" else ""
-    except Exception:
-        raise ValueError('must be the name of a time zone, such as "Europe/Berlin"') from None
-
-
-def _model(value: Any) -> str:
-    """A model's name stands in messages and in the database, so that a key in its place must go no further."""
-    name = _text(value)
-    if _is_key(name):
-        raise ValueError("looks like a key; name a model here, and put the key into the file of api_key_file")
-    return name
-
-
-def _models(value: Any) -> str:
-    """Names with commas between them; a list of them in config.toml."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        raise ValueError("must be names with commas between them")
-    return ", ".join(_model(name) for name in listed if name.strip())
-
-
-def _command(value: Any) -> tuple[str, ...]:
-    """A program and its arguments: a list, or one text, quoted as for a shell; none of them is run by one."""
-    from shlex import split  # few set it
-
-    try:
-        words = tuple(split(value)) if isinstance(value, str) else tuple(value)
-    except (ValueError, TypeError):
-        words = (None,)
-    if not all(isinstance(word, str) and "\0" not in word for word in words) or words[:1] == ("",):
-        raise ValueError('must be a program and its arguments, such as "claude -p" or ["claude", "-p"]')
-    return words
-
-
-def _url(value: Any) -> str:
-    """An address of the web that holds no secret."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(_text(value))
-        good = parts.scheme in ("http", "https") and bool(parts.hostname)
-        good = good and not (parts.username or parts.password or parts.query)
-    except ValueError:
-        good = False
-    if value != "" and not good:
-        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
-    return str(value).rstrip("/")
-
-
-def by_model(parse: Callable[[str], object], allowed: str, needed: str) -> Any:
-    """`model=value, …`; a table of the same in config.toml."""
-
-    def check(value: Any) -> str:
-        if isinstance(value, dict):
-            value = ", ".join(f"{name}={given}" for name, given in value.items())
-        try:
-            parse(value)
-        except (ValueError, AttributeError):
-            raise ValueError(f"must be {needed}") from None
-        return str(value)
-
-    return setting("", check, allowed)
-
-
-def _prices(text: str) -> dict[str, tuple[float, float]]:
-    table = {}
-    for entry in filter(str.strip, text.split(",")):
-        name, _, price = entry.rpartition("=")
-        given, _, out = price.partition("/")
-        pair = table[name.strip()] = (float(given), float(out))
-        if not name.strip() or min(pair) < 0 or not isfinite(sum(pair)):
-            raise ValueError(entry)
-    return table
-
-
-def _lengths(text: str) -> object:
-    from mcp_memory.domain.compaction import parse_table  # few set it, and a server has no time to load it
-
-    return parse_table(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    timezone: str = setting("", _zone, "a time zone's name")
+    timezone: str = setting("", a_zone, "a time zone's name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +69,17 @@ class Segmentation:
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
     kind: str = choice("extractive", "anthropic", "openai", "ollama", "command")
-    command: tuple[str, ...] = setting((), _command, "a program and its arguments")
-    model: str = setting("", _model, "a model's name")
-    models: str = setting("", _models, "names with commas between them")
-    base_url: str = setting("", _url, "an http or https address")
-    api_key_file: str = setting("", _text, "a path")
+    command: tuple[str, ...] = setting((), a_command, "a program and its arguments")
+    model: str = setting("", a_model, "a model's name")
+    models: str = setting("", models, "names with commas between them")
+    base_url: str = setting("", a_url, "an http or https address")
+    api_key_file: str = setting("", a_text, "a path")
     daily_token_cap: int = number(200_000, 0, 1_000_000_000)
     max_output_tokens: int = number(1_024, 128, 32_000)
     timeout_seconds: int = number(60, 1, 3_600)
     concurrency: int = number(4, 1, 32)
     prices: str = by_model(
-        _prices,
+        prices_of,
         "in dollars for a million tokens",
         'dollars for a million tokens, input/output, such as "some-model=0.8/4"',
     )
@@ -221,7 +96,7 @@ class SummarizerSettings:
     @property
     def price_table(self) -> dict[str, tuple[float, float]]:
         """Dollars for a million tokens of input and of output, by model."""
-        return _prices(self.prices)
+        return prices_of(self.prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +116,7 @@ class Compaction:
     cooldown_messages: int = number(4, 0, 10_000)
     refresh_after_messages: int = number(0, 0, 1_000_000)
     context_lengths: str = by_model(
-        _lengths,
+        lengths_of,
         "from 256 to 100,000,000",
         'tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"',
     )
@@ -265,6 +140,11 @@ class Privacy:
 @dataclass(frozen=True, slots=True)
 class Backup:
     keep: int = number(2, 0, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    url: str = setting("", a_database, "a postgresql:// address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +176,7 @@ class Settings:
     privacy: Privacy = field(default_factory=Privacy)
     backup: Backup = field(default_factory=Backup)
     index: Index = field(default_factory=Index)
+    store: StoreSettings = field(default_factory=StoreSettings, repr=False)
     project: str = ""
     now_ms: int | None = None
     #: The key of the model's provider; it is shown nowhere.
@@ -342,7 +223,7 @@ def changed(settings: Settings, given: Iterable[Given], env: Mapping[str, str]) 
         try:
             checked = rows[section][key].metadata["check"](value)
         except ValueError as error:
-            shown = _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", _redacted(repr(value))))
+            shown = KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", redacted(repr(value))))
             raise SettingsError(f"{source}: {section}.{key} = {shown} {error}.") from None
         settings = replace(settings, **{section: replace(getattr(settings, section), **{key: checked})})
     if settings.compaction.reset_ratio >= settings.compaction.trigger_ratio:
@@ -429,21 +310,10 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             # A user who put the key itself here should not find it in a log.
-            is_path = ("/" in str(path) or os.sep in str(path)) and not _is_key(str(path))
+            is_path = ("/" in str(path) or os.sep in str(path)) and not is_key(str(path))
             shown = f"summarizer.api_key_file = {str(path)!r}" if is_path else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
     if chosen.kind == "ollama":  # a key for OpenAI is none of its business
         return ""
     found = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
     return found.strip()
-
-
-def _is_key(text: str) -> bool:
-    return bool(_KEY.search(text)) or _redacted(text) != text
-
-
-def _redacted(text: str) -> str:
-    # Settings are read before a server's first answer, and few of them look like a secret.
-    from mcp_memory.capture.redaction import redact
-
-    return redact(text)

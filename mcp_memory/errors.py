@@ -110,6 +110,10 @@ class OutOfReach(NotFound):
     """It belongs to another project than the one that may be read."""
 
 
+class NotAllowed(MemoryFault):
+    """Who asks may not do or see this."""
+
+
 class StoreError(MemoryFault):
     """The database cannot be used."""
 
@@ -132,6 +136,10 @@ class StoreNewer(StoreError):
 
 class StoreReplaced(StoreError):
     """The database was removed or replaced while it was open; it must be opened again."""
+
+
+class StoreUnreachable(StoreError):
+    """The server that has the memory cannot be reached, or refuses us."""
 
 
 class LeaseLost(MemoryFault):

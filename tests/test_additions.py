@@ -103,8 +103,8 @@ async def test_a_resource_and_a_prompt_are_one_function_each(tmp_path: Path, mon
 
 @dataclass(frozen=True, slots=True)
 class Kiln:
-    degrees: int = config.number(1_060, 600, 1_400)
-    cones: str = config.choice("six", "ten")
+    degrees: int = setting_kinds.number(1_060, 600, 1_400)
+    cones: str = setting_kinds.choice("six", "ten")
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,9 @@ LIFECYCLE = frozenset(
 )
 
 
+#: Who of a team may read an event.
+PRIVATE, TEAM = "private", "team"
+
 #: How something ended that did not go on as it was meant to.
 Outcome = Literal["refused", "failed", "interrupted"]
 #: What clients write where the user stops them or turns a call down, in events whose metadata does not say so.
@@ -140,6 +143,10 @@ class Event:
     truncated: bool = False
     source_ids: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: Who of a team may read it: its author alone, or all who may read the project.
+    visibility: str = PRIVATE
+    #: Whose session it is, in the memory of a team; nothing in one's own.
+    author: str = ""
 
     @property
     def event_id(self) -> str:
@@ -173,11 +180,12 @@ def event_key(client: str, session_id: str, source_key: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """Events of one session, and the project it belongs to if the session is new."""
+    """Events of one session, and the project it belongs to if the session is new. `author`: whose session it is."""
 
     events: tuple[Event, ...]
     root: str
     label: str = ""
+    author: str = ""
 
 
 #: What was said, in contrast to what tools and the client did.

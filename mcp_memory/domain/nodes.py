@@ -224,6 +224,8 @@ class Node:
     metrics: Metrics | None = None
     #: How much lies beneath: the tokens of conversation.
     weight: int = 0
+    #: Whose session a segment is of, in the memory of a team.
+    author: str = ""
     #: That of the extractive summarizer which writes it; none if a model does.
     revision: int | None = None
 

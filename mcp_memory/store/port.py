@@ -268,7 +268,7 @@ class FiledIndex(IndexKeeper, Protocol):
         """
 
 
-class Store(ReadStore, IndexSource, Protocol):
+class Store(ReadStore, Protocol):
     """A memory: what can be read, and all else that is asked of it."""
 
     # the canonical record: adding is idempotent, an event known by its key changes nothing

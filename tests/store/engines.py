@@ -18,6 +18,7 @@ from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.store.port import ReadStore, Share, Store
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveSummarizer
+from tests.postgres import new_database
 
 HOUR, DAY = 3_600_000, 86_400_000
 #: Monday, 2026-03-02, 09:00 UTC, and long after all that is said here.
@@ -37,7 +38,21 @@ def sqlite(home: Path) -> Open:
     return opened
 
 
-ENGINES = {"sqlite": sqlite}
+def postgres(home: Path) -> Open:
+    """The same in a database of its own on the server of this worker."""
+    from mcp_memory.store.postgres.store import PostgresStore
+
+    url = new_database()
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Store]:
+        async with PostgresStore.open(url) as store:
+            yield store
+
+    return opened
+
+
+ENGINES = {"sqlite": sqlite, "postgres": postgres}
 
 
 def said(

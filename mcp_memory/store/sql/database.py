@@ -31,8 +31,8 @@ SET_FACT = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPD
 
 
 def marks(values: Sequence[Any]) -> str:
-    """As many question marks as there are values, for a list in SQL."""
-    return ",".join("?" * len(values))
+    """As many question marks as there are values, for a list in SQL; of none, what equals nothing."""
+    return ",".join("?" * len(values)) or "NULL"
 
 
 class Cursor(Protocol):
@@ -47,7 +47,7 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class Connection(Protocol):
+class SqlConnection(Protocol):
     """What statements are run on, in the thread that has it."""
 
     def execute(self, sql: str, values: Values = ..., /) -> Cursor: ...
@@ -62,7 +62,7 @@ class Transaction(ABC):
     held = ""
 
     def __init__(self, connection: Any) -> None:
-        self._connection: Connection = connection
+        self._connection: SqlConnection = connection
 
     def run(self, sql: str, values: Values = ()) -> None:
         self._connection.execute(sql, values)
@@ -148,7 +148,7 @@ class Snapshot(Reads):
     """
 
     def __init__(self, connection: Any) -> None:
-        self._connection: Connection = connection
+        self._connection: SqlConnection = connection
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         return self._connection.execute(sql, values).fetchall()
@@ -172,6 +172,10 @@ class SqlDatabase(Reads):
     ) -> Result:
         """The same while no one else writes: what is found holds until it is dealt with."""
         return await self.write(work, *args, **named)
+
+    @abstractmethod
+    def write_here(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
+        """The same in the caller's own thread, which must not be that of the event loop."""
 
     @abstractmethod
     async def at_once(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:

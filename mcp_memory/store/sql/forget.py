@@ -130,8 +130,8 @@ def find(tx: Transaction, wish: Wish) -> _Found:
         return _Found(coverage, events, [])
     bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
-    gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT session_id {} WHERE s.id = ?")}
-    gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT p.slug {} WHERE p.id = ?")}
+    gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT max(s.session_id) {} WHERE s.id = ?")}
+    gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT max(p.slug) {} WHERE p.id = ?")}
     names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
     return _Found(coverage, events, bearing, names, summaries)

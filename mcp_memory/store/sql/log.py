@@ -19,6 +19,7 @@ from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.projects import Claim, slugify
 from mcp_memory.domain.terms import Columns, event_columns
+from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.work import check_lease
@@ -38,6 +39,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Any], Any] | None, Callable[[Any], Any
     ("truncated", "truncated", bool, int),
     ("source_ids", "source_ids", lambda text: tuple(_DECODE(text)[0]), _JSON.encode),
     ("metadata", "metadata", lambda text: _DECODE(text)[0], _JSON.encode),
+    ("visibility", "visibility", None, None),
 )
 EVENT_COLUMNS = ", ".join(f"e.{name}" for name, *_ in _COLUMNS)
 #: The number of the user's message that opened the turn of an event `e`, or is the event itself; it is looked for so
@@ -52,7 +54,7 @@ DONE_WELL = " AND ".join(
 )
 #: Rows for `event_of`; the store's own number comes last.
 EVENTS = (
-    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id "
+    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, s.author, e.id "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 )
 #: The same with the key of the segment that it is in, and the number of its session.
@@ -64,10 +66,10 @@ PLACED = EVENTS.replace(
 
 
 def event_of(row: Row) -> Event:
-    """An event from `EVENT_COLUMNS`, client, session and project; what comes after these is left alone."""
+    """An event from `EVENT_COLUMNS`, client, session, project and author; what comes after these is left alone."""
     fields = {field: read(value) if read else value for (_, field, read, _), value in zip(_COLUMNS, row, strict=False)}
-    client, session_id, slug = row[len(_COLUMNS) : len(_COLUMNS) + 3]
-    return Event(client=client, session_id=session_id, project=slug, **fields)
+    client, session_id, slug, author = row[len(_COLUMNS) : len(_COLUMNS) + 4]
+    return Event(client=client, session_id=session_id, project=slug, author=author, **fields)
 
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
@@ -101,8 +103,10 @@ _ADD_ASKED = (
     f"WHERE client = ? AND session_id = ? {_ASKED_TOO}"
 )
 _SESSION = (
-    "SELECT s.id, p.root FROM session s JOIN project p ON p.id = s.project WHERE s.client = ? AND s.session_id = ?"
+    "SELECT s.id, p.root, s.author FROM session s JOIN project p ON p.id = s.project "
+    "WHERE s.client = ? AND s.session_id = ?"
 )
+_NEW_SESSION = "INSERT INTO session (id, project, client, session_id, author) VALUES (?, ?, ?, ?, ?)"
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
@@ -200,7 +204,7 @@ class LogPart:
                 if events:
                     name = (events[0].client, events[0].session_id)
                     # A session stays in the project it began in.
-                    for session, root in tx.fetch(_SESSION, name):
+                    for session, root, _ in tx.fetch(_SESSION, name):
                         stored = _Twins(_nearby(tx, session, events))
                         events = [event for event in events if stored.find(event) is None]
                         intake = replace(intake, root=root, label="")
@@ -226,12 +230,14 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         name = (events[0].client, events[0].session_id)
         nearby = list[Row]()
         if rows := tx.fetch(_SESSION, name):
-            ((session, _),) = rows
+            ((session, _, author),) = rows
+            if author != intake.author:
+                raise NotAllowed(f"The session {name[1]!r} is someone else's: only who had it adds to it.")
             nearby = _nearby(tx, session, events)
         else:
             place = (project_of(tx, intake.root, intake.label), *name)
             [session] = tx.new_ids("session")
-            tx.run("INSERT INTO session (id, project, client, session_id) VALUES (?, ?, ?, ?)", (session, *place))
+            tx.run(_NEW_SESSION, (session, *place, intake.author))
         new, told_before = _parted(events, _Twins(nearby), known)
         fresh += [(session, event) for event in new]
         retold += told_before

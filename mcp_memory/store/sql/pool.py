@@ -12,7 +12,7 @@ from mcp_memory.domain.terms import SPOKEN, IndexEntry, Message, Pool, Term, Wit
 from mcp_memory.domain.text import beginning
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.port import SearchIndex
-from mcp_memory.store.sql.database import EVENT, NODE, Connection, Reads, Row, marks
+from mcp_memory.store.sql.database import EVENT, NODE, Reads, Row, SqlConnection, marks
 from mcp_memory.store.sql.log import OPENED, PLACED, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 
@@ -116,7 +116,7 @@ def _event(row: Row) -> tuple[int, IndexEntry]:
     return number, IndexEntry(event_of(row), segment_id=segment_id)
 
 
-def events(connection: Connection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
+def events(connection: SqlConnection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
     """Events by number, each with its segment and the first grip that cites it."""
     cited: dict[int, str] = {}
     for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
@@ -125,13 +125,13 @@ def events(connection: Connection, numbers: Sequence[int]) -> dict[int, IndexEnt
     return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
 
 
-def is_silent(connection: Connection, within: Within) -> bool:
+def is_silent(connection: SqlConnection, within: Within) -> bool:
     """Whether nothing was said there."""
     return not count_said(connection, within)
 
 
 def with_neighbours(
-    connection: Connection, messages: list[Message], cited: bool, documents: int, counts: dict[str, int]
+    connection: SqlConnection, messages: list[Message], cited: bool, documents: int, counts: dict[str, int]
 ) -> Pool:
     spoken = [message.number for message in messages if message.role in SPOKEN]
     beside = {
@@ -144,7 +144,7 @@ def with_neighbours(
     return Pool((*messages, *around), len(messages), beside, counts, documents)
 
 
-def conditions(connection: Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
+def conditions(connection: SqlConnection, within: Within, cited: bool) -> tuple[str, list[object]]:
     clauses, values = [], list[object]()
     if within.project is not None:
         rows = connection.execute("SELECT id, slug FROM project LIMIT 2").fetchall()
@@ -161,7 +161,7 @@ def conditions(connection: Connection, within: Within, cited: bool) -> tuple[str
     return " AND ".join(clauses), values
 
 
-def count_said(connection: Connection, within: Within) -> int:
+def count_said(connection: SqlConnection, within: Within) -> int:
     """How many events there are in a project and time, counted no further than to tell whether they are few."""
     where, values = conditions(connection, within, cited=False)
     if not where:
@@ -185,7 +185,7 @@ def _gist(head: str, tail: str) -> str:
     return head.translate(_NO_FIGURES)[:_COMPARED] + tail.translate(_NO_FIGURES)[-_COMPARED:]
 
 
-def few_of_each(connection: Connection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:
+def few_of_each(connection: SqlConnection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:
     seen: dict[str, int] = {}
     chosen, others = list[int](), list[int]()
     for part in parts:
@@ -198,7 +198,7 @@ def few_of_each(connection: Connection, parts: Iterable[Sequence[int]], limit: i
     return [*chosen, *others][:limit]
 
 
-def messages_of(connection: Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Message]:
+def messages_of(connection: SqlConnection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Message]:
     found: dict[int, Message] = {}
     for row in by_number(connection, _MESSAGES, numbers):
         *said, turn = row
@@ -230,7 +230,7 @@ def _told_of(text: str, starts: Sequence[str], most: int, beginning: int) -> str
 
 
 def by_number(
-    connection: Connection, sql: str, numbers: Sequence[int], where: str = "", values: Sequence[object] = ()
+    connection: SqlConnection, sql: str, numbers: Sequence[int], where: str = "", values: Sequence[object] = ()
 ) -> list[Row]:
     rows: list[Row] = []
     for start in range(0, len(numbers), CHUNK):

@@ -38,7 +38,7 @@ _CHAIN = f"""
 #: A record that took another's place also stands for what that one was made from.
 _SOURCES = """
     WITH RECURSIVE link (id) AS (
-        SELECT ?
+        SELECT CAST(? AS BIGINT)
         UNION ALL SELECT refreshes FROM compaction JOIN link USING (id) WHERE refreshes IS NOT NULL
     )
     SELECT e.timestamp_ms, e.key FROM link JOIN compaction_source o ON o.compaction = link.id

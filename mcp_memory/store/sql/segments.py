@@ -55,7 +55,7 @@ _SAVE = f"""
     ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _FIELDS[1:])}
 """
 _JOB = f"""
-    SELECT {", ".join(f"g.{name}" for name in _FIELDS)}, s.id, s.client, s.session_id, p.id, p.slug
+    SELECT {", ".join(f"g.{name}" for name in _FIELDS)}, s.id, s.client, s.session_id, p.id, p.slug, s.author
     FROM segment g JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
 """
 _JOB_OF = f"{_JOB} WHERE g.node = ? AND g.closed = 1 AND g.input_hash = g.done_hash"
@@ -91,7 +91,7 @@ _EVENTS = f"""
 #: Only so many events are looked through, and only the beginning of a long message is read.
 _ASKED = """
     SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, substr(e.text, 1, 2000), e.tokens, e.truncated, e.source_ids,
-           e.metadata, 0
+           e.metadata, e.visibility, 0
     FROM segment g CROSS JOIN event e ON e.id IN (
         SELECT id FROM (
             SELECT id, type FROM event
@@ -105,7 +105,7 @@ _ASKED = """
 #: What was said next, as far as it may set right what the segment tells.
 _AFTER = f"""
     SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, substr(e.text, 1, 600), e.tokens, e.truncated, e.source_ids,
-           e.metadata, 0
+           e.metadata, e.visibility, 0
     FROM segment g CROSS JOIN event e ON e.id IN (
         SELECT id FROM event
         WHERE session = g.session AND (timestamp_ms, id) > (g.end_ms, g.last_event)
@@ -243,10 +243,10 @@ async def _jobs(reads: Reads, sql: str, values: Sequence[int] | Sequence[bytes])
     events = _grouped(await reads.fetch(_EVENTS.format(marks=marks(keys)), keys))
     after = _grouped(await reads.fetch(_AFTER.format(marks=marks(keys)), keys))
     jobs = []
-    for *stored, session, client, session_id, project, slug in rows:
+    for *stored, session, client, session_id, project, slug, author in rows:
         segment = _stored(stored)
         said = [*asked.get(segment.key, []), *events.get(segment.key, []), *after.get(segment.key, [])]
-        told = [(own, event_of((*event, client, session_id, slug))) for *event, own in said]
+        told = [(own, event_of((*event, client, session_id, slug, author))) for *event, own in said]
         own_events = tuple(event for own, event in told if own)
         context = tuple(event for own, event in told if not own)
         jobs.append(SegmentJob(segment, session, session_id, project, slug, own_events, context))

@@ -35,6 +35,7 @@ _ROOTS = """
     SELECT root FROM project WHERE id = ?1 UNION SELECT 'label:' || slug FROM project WHERE id = ?1
     UNION SELECT root FROM project_alias WHERE project = ?1 ORDER BY 1
 """
+_BRIEF_DUE = "INSERT INTO dirty_brief (project) VALUES (?) ON CONFLICT DO NOTHING"
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
 _DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
@@ -117,7 +118,10 @@ def start_anew(tx: Transaction, timezone: str) -> None:
     index_all(tx)
     tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
     # Records are kept, since they are only ever added; what the hook prints of them is written anew.
-    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
+    tx.run(
+        "INSERT INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction WHERE TRUE "
+        "ON CONFLICT DO NOTHING"
+    )
     tx.run(SET_FACT, ("timezone", timezone))
 
 
@@ -136,7 +140,7 @@ def _pin(tx: Transaction, key: bytes, pinned: bool) -> bool:
         facts = {name: value for name, value in json.loads(metadata).items() if name != "pin"}
         facts |= {"pin": True} if pinned else {}
         tx.run(_PIN, (json.dumps(facts, ensure_ascii=False), number))
-        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+        tx.run(_BRIEF_DUE, (project,))
     return bool(rows)
 
 
@@ -150,7 +154,7 @@ def _trust(tx: Transaction, root: str, label: str) -> Claim:
             "ON CONFLICT (root) DO UPDATE SET project = excluded.project",
             (places(root, label)[0], project),
         )
-        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+        tx.run(_BRIEF_DUE, (project,))
     return claim
 
 
@@ -159,7 +163,7 @@ def _rename(tx: Transaction, old: str, slug: str) -> str:
     if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
         raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
     tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
-    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    tx.run(_BRIEF_DUE, (project,))
     return slug
 
 
@@ -184,7 +188,7 @@ def _merge(tx: Transaction, source: str, target: str) -> int:
     for table in ("dirty_node", "dirty_brief"):
         tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
     tx.run("DELETE FROM project WHERE id = ?", (old,))
-    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (new,))
+    tx.run(_BRIEF_DUE, (new,))
     return len(sessions)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.events import Event, TurnOutline
 from mcp_memory.domain.terms import Within
-from mcp_memory.store.sql.database import Connection, Reads, marks
+from mcp_memory.store.sql.database import Reads, SqlConnection, marks
 from mcp_memory.store.sql.log import DONE_WELL, EVENTS, OPENED, event_of
 from mcp_memory.store.sql.pool import SqlIndex
 from mcp_memory.store.sql.records import LATEST
@@ -62,7 +62,7 @@ class TurnPart:
         return list(turns.values())
 
     async def turn_of(self, key: bytes) -> TurnOutline:
-        def read(connection: Connection) -> TurnOutline:
+        def read(connection: SqlConnection) -> TurnOutline:
             for session, *place in connection.execute(_PLACE, (key,)):
                 asked = _first(connection, session, f"{_HERE} <= (?, ?) AND {_ASKED}", place, "DESC")
                 end = _end(connection, session, place)
@@ -74,7 +74,7 @@ class TurnPart:
         return await self._reads.read(read)
 
     async def closings(self, turns: Sequence[int]) -> dict[int, Event]:
-        def read(connection: Connection) -> dict[int, Event]:
+        def read(connection: SqlConnection) -> dict[int, Event]:
             found: dict[int, Event] = {}
             for session, *place in connection.execute(_PLACES.format(marks(turns)), turns).fetchall():
                 rest = [*place, *_end(connection, session, place)]
@@ -85,7 +85,7 @@ class TurnPart:
         return await self._reads.read(read)
 
     async def following(self, turns: Sequence[int]) -> dict[int, tuple[int, Event]]:
-        def read(connection: Connection) -> dict[int, tuple[int, Event]]:
+        def read(connection: SqlConnection) -> dict[int, tuple[int, Event]]:
             found: dict[int, tuple[int, Event]] = {}
             for session, *place in connection.execute(_PLACES.format(marks(turns)), turns).fetchall():
                 if later := _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place):
@@ -95,14 +95,14 @@ class TurnPart:
         return await self._reads.read(read)
 
 
-def _end(connection: Connection, session: int, place: Sequence[int]) -> Sequence[int]:
+def _end(connection: SqlConnection, session: int, place: Sequence[int]) -> Sequence[int]:
     """Where the user speaks next."""
     later = _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place)
     return (later[0].timestamp_ms, later[1]) if later else (LATEST, LATEST)
 
 
 def _first(
-    connection: Connection, session: int, where: str, values: Sequence[int], way: str = "ASC"
+    connection: SqlConnection, session: int, where: str, values: Sequence[int], way: str = "ASC"
 ) -> tuple[Event, int] | None:
     """The first event of a session for which something holds, this way round, and its number."""
     sql = f"{EVENTS} WHERE e.session = ? AND {where} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT 1"

@@ -1,7 +1,4 @@
-"""Who works: the lease of the pipeline.
-
-The token grows with every change of hands. Each write of the pipeline checks it in its own transaction, so a process
-that was asleep while another took over cannot write any more.
+"""The lease of a memory in a file.
 
 No wall clock decides. The holder counts from before it wrote its row. Whoever waits takes over a row that has stayed
 the same for a whole duration, by its own clock, from when it first saw it: later than the holder gives up, always.
@@ -10,22 +7,15 @@ the same for a whole duration, by its own clock, from when it first saw it: late
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from mcp_memory.errors import MemoryFault, StoreReplaced
 from mcp_memory.store.sql.database import Transaction
-from mcp_memory.store.sql.work import NAME
-from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sql.lease import HeldLease, machine
 
-DURATION_SECONDS = 20.0
-#: How many times it is renewed while it lasts, so that one renewal that has to wait does not lose it.
-_RENEWALS = 4
 _ROW = "SELECT holder, token, expires_ms FROM lease WHERE name = ?"
+_WRITE = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
 
 
 class _Held(NamedTuple):
@@ -36,40 +26,23 @@ class _Held(NamedTuple):
     expires_ms: int
 
 
-class SqliteLease:
+class SqliteLease(HeldLease):
     """Implements the Lease port."""
 
-    def __init__(
-        self,
-        database: Database,
-        holder: str | None = None,
-        name: str = NAME,
-        duration: float = DURATION_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._name = name
-        self._clock = clock
-        self._until = 0.0
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._seen: _Held | None = None
         self._seen_at = 0.0
-        self.duration = duration
-        self.holder = holder or f"{machine()}:{os.getpid()}"
-        self.token: int | None = None
-
-    def holds(self) -> bool:
-        return self.token is not None and self._clock() < self._until
 
     async def acquire(self) -> bool:
-        """Take or renew the lease. False while another living process holds it."""
         started = self._clock()
         # A look comes before the write: servers that wait for their turn must not write to find out.
         if not self._may_take([_Held(*row) for row in await self._database.fetch(_ROW, (self._name,))]):
             return False
-        token = await self._database.write(self._take, self._may_take)
-        if token:
-            self.token, self._until = token, started + self.duration
-        return bool(token)
+        return self.taken(await self._database.write(self._take, self._may_take), started)
+
+    def renew(self, tx: Transaction) -> int:
+        return self._take(tx, self._is_mine)
 
     def _take(self, tx: Transaction, may_take: Callable[[list[_Held]], bool]) -> int:
         """Write the row; its token, or 0 if someone else has it."""
@@ -79,7 +52,7 @@ class SqliteLease:
         token = held[0].token + (not self._is_mine(held)) if held else 1
         expires = time.time_ns() // 1_000_000 + round(self.duration * 1000)
         expires += bool(held and held[0].expires_ms == expires)  # a renewal must show
-        tx.run("INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)", (self._name, self.holder, token, expires))
+        tx.run(_WRITE, (self._name, self.holder, token, expires))
         return token
 
     def _is_mine(self, held: list[_Held]) -> bool:
@@ -92,41 +65,6 @@ class SqliteLease:
         if held[0] != self._seen:
             self._seen, self._seen_at = held[0], self._clock()
         return self._clock() - self._seen_at >= self.duration
-
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Renew it while the block runs, from a thread of its own: whatever the event loop is busy with."""
-        stop = threading.Event()
-        threading.Thread(target=self._renew_until, args=(stop,), name=f"lease {self._name}", daemon=True).start()
-        try:
-            yield
-        finally:
-            stop.set()
-
-    def _renew_until(self, stop: threading.Event) -> None:
-        while not stop.wait(self.duration / _RENEWALS):
-            started = self._clock()
-            # A database that is busy now may be free at the next try; if not, the time runs out by itself.
-            with suppress(MemoryFault):
-                token = self._database.write_here(self._take, self._is_mine)
-                if not stop.is_set():
-                    self._until = started + self.duration if token else 0.0
-
-    async def release(self) -> None:
-        """Let the next process start at once."""
-        if self.token is not None:
-            token, self.token = self.token, None
-            sql = "UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?"
-            with suppress(StoreReplaced):  # the lease is gone with its file
-                await self._database.write(Transaction.run, sql, (self._name, token))
-
-
-def machine() -> str:
-    """Where process numbers mean the same. A container has numbers of its own, and perhaps the name of its host."""
-    try:
-        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:  # only Linux has such a place
-        return socket.gethostname()
 
 
 def _is_dead(holder: str) -> bool:

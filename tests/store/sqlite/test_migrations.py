@@ -225,6 +225,8 @@ async def test_the_index_is_filled_anew_where_a_step_empties_it(tmp_path: Path) 
         await learn(app, [said(log, "2026-03-02T10:00:00Z", role="tool"), *conversation()])
     with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as connection:
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
+        connection.execute("ALTER TABLE event DROP COLUMN visibility")
+        connection.execute("ALTER TABLE session DROP COLUMN author")
         connection.execute("PRAGMA user_version = 7")
     async with memory(tmp_path) as app:
         assert (await app.answers.search("obscure200", "*"))[0].hits[0].role == "tool"

@@ -15,8 +15,9 @@ import pytest
 
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sql.lease import DURATION_SECONDS, machine
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.lease import DURATION_SECONDS, SqliteLease, machine
+from mcp_memory.store.sqlite.lease import SqliteLease
 from mcp_memory.store.sqlite.store import SqliteStore
 from tests.support import REPO
 

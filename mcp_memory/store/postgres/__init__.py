@@ -1,0 +1,1 @@
+"""The engine for what one computer outgrows: a memory in PostgreSQL."""

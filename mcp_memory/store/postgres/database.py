@@ -1,0 +1,337 @@
+"""The connections to PostgreSQL: reads of one state, writes that are tried again, errors that say what to do.
+
+Each read and write runs in a worker thread, on a connection of a pool. A connection that is lost is replaced, and what
+was under way is tried again: all writes can be done twice. Nothing rests on a single writer. Whoever writes holds a
+lock that they share; who must be alone, as to forget, holds it for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import psycopg
+from anyio import to_thread
+from psycopg import errors
+from psycopg.adapt import Loader
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from mcp_memory.domain.terms import Columns
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
+from mcp_memory.store.postgres import migrations
+from mcp_memory.store.postgres.documents import index_rows
+from mcp_memory.store.postgres.translation import bound, translated
+from mcp_memory.store.sql.database import (
+    LOGS,
+    Reads,
+    Row,
+    Snapshot,
+    SqlDatabase,
+    Transaction,
+    Values,
+    finished,
+    marks,
+)
+
+logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+Result = TypeVar("Result")
+#: The name under which this program keeps its tables, so that a database may hold others beside them.
+SCHEMA = "mcp_memory"
+#: Where others are told that something was written.
+CHANNEL = "mcp_memory"
+#: How long one statement may take, and how long it may wait for a lock, in milliseconds.
+STATEMENT_MS, LOCK_MS = 120_000, 15_000
+_CONNECT_SECONDS, _POOL = 10, 16
+#: How often what failed is tried again, and how long is waited before it is, growing each time.
+_TRIES, _PAUSE_SECONDS, _LONGEST_SECONDS = 6, 0.1, 5.0
+#: A lock that all writers share, unless one has to be alone.
+_WRITING = 7_265_021_001
+_PASSING = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    psycopg.InterfaceError,
+)
+_TOGETHER = 100
+_INDEXED = "(?, array_to_tsvector(?::text[]), ?, ?, ?)"
+_INDEX = """
+    INSERT INTO search (doc, terms, weight, spoken, tool) VALUES {rows} ON CONFLICT (doc) DO UPDATE SET
+        terms = excluded.terms, weight = excluded.weight, spoken = excluded.spoken, tool = excluded.tool
+"""
+_PASSWORD = re.compile(r"//([^:/@]+):[^@]*@")
+
+
+def shown(url: str) -> str:
+    """The address without its password."""
+    return re.sub(r"([?&]password=)[^&]*", r"\1…", _PASSWORD.sub(r"//\1:…@", url))
+
+
+class _WholeNumber(Loader):
+    """Sums of whole numbers are whole numbers, whatever PostgreSQL calls them."""
+
+    def load(self, data: Any) -> int | float:
+        text = bytes(data).decode()
+        return float(text) if "." in text or "N" in text else int(text)
+
+
+class Link:
+    """A connection as the shared SQL uses one."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.raw = connection
+
+    def execute(self, sql: str, values: Values = (), /) -> Any:
+        told = translated(sql)
+        return self.raw.execute(cast(Any, told), bound(told, values))
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> None:
+        told = translated(sql)
+        # One trip for each portion: with a cursor that binds at the client, many statements are one text.
+        for row in rows:
+            self.raw.execute(cast(Any, told), bound(told, row))
+
+
+class PostgresTransaction(Transaction):
+    """A transaction beside others: what must not come between is locked by name."""
+
+    held = "FOR SHARE"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._quarters: set[int] = set()
+
+    def lock(self, names: Iterable[str]) -> None:
+        # All take them in the same order, so that no two wait for each other.
+        for name in sorted(set(names)):
+            self.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+
+    def new_ids(self, table: str, many: int = 1) -> Sequence[int]:
+        if table in LOGS:
+            sql = "UPDATE log_place SET seq = seq + ? WHERE name = ? RETURNING seq"
+            last = int(self.fetch(sql, (many, table))[0][0])
+            return range(last - many + 1, last + 1)
+        rows = self.fetch("SELECT nextval(?) FROM generate_series(1, ?)", (f"{table}_number", many))
+        return [number for (number,) in rows]
+
+    def last_id(self, table: str) -> int:
+        return int(self.fetch("SELECT seq FROM log_place WHERE name = ?", (table,))[0][0])
+
+    def skip_id(self, table: str) -> int:
+        return self.new_ids(table)[0]
+
+    def insert(self, into: str, rows: Sequence[Sequence[Any]], *, known: str = "") -> None:
+        if into.startswith("event ") and rows:
+            at = [name.strip() for name in into.partition("(")[2].rstrip(")").split(",")].index("timestamp_ms")
+            migrations.ensure_quarters(self, (row[at] for row in rows))
+        super().insert(into, rows, known=known)
+
+    def index(self, documents: Sequence[tuple[int, Columns]]) -> None:
+        rows = index_rows(documents)
+        for start in range(0, len(rows), _TOGETHER):
+            part = rows[start : start + _TOGETHER]
+            self.run(_INDEX.format(rows=", ".join([_INDEXED] * len(part))), [value for row in part for value in row])
+
+    def unindex(self, documents: Sequence[tuple[int, Columns]]) -> None:
+        numbers = [number for number, _ in documents]
+        if numbers:
+            self.run(f"DELETE FROM search WHERE doc IN ({marks(numbers)})", numbers)
+
+    def empty_index(self) -> None:
+        self.run("DELETE FROM search")
+
+
+class PostgresReads(Reads):
+    """What PostgreSQL alone tells."""
+
+    async def reached(self) -> dict[str, int]:
+        return {name: int(seq) for name, seq in await self.fetch("SELECT name, seq FROM log_place")}
+
+    async def version(self) -> int:
+        return int(await self.value("SELECT max(number) FROM migration"))
+
+
+class PostgresSnapshot(Snapshot, PostgresReads):
+    """A read transaction, which sees one state."""
+
+
+class PostgresDatabase(PostgresReads, SqlDatabase):
+    """The pool, and a thread that hears of what others write."""
+
+    def __init__(self, url: str, pool: ConnectionPool[psycopg.Connection[Any]]) -> None:
+        self.url, self._pool = url, pool
+        #: By this, others' news are told from our own.
+        self._name = secrets.token_hex(8)
+        self._heard = 0
+        self._listening, self._ending = threading.Event(), threading.Event()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[PostgresDatabase]:
+        """Connect, bring the schema up to date, and listen."""
+        pool = ConnectionPool(
+            url,
+            kwargs={
+                "autocommit": True,
+                "cursor_factory": psycopg.ClientCursor,
+                "connect_timeout": _CONNECT_SECONDS,
+                "application_name": "mcp-memory",
+            },
+            configure=_configure,
+            check=ConnectionPool.check_connection,
+            min_size=1,
+            max_size=_POOL,
+            open=False,
+            timeout=_CONNECT_SECONDS + 5,
+        )
+        database = cls(url, pool)
+        try:
+            with told(url):
+                await to_thread.run_sync(migrations.migrate, url)
+                await to_thread.run_sync(pool.open)
+            threading.Thread(target=database._listen, name="memory changes", daemon=True).start()
+            await to_thread.run_sync(database._listening.wait, _CONNECT_SECONDS)
+            yield database
+        finally:
+            database._ending.set()
+            await to_thread.run_sync(pool.close)
+
+    async def write(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
+        return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named), False)
+
+    async def write_alone(
+        self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named), True)
+
+    def write_here(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
+        """The same in the caller's own thread, which must not be that of the event loop."""
+        return self._write(lambda tx: work(tx, *args, **named), False)
+
+    def _write(self, work: Callable[[PostgresTransaction], Result], alone: bool) -> Result:
+        lock = f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}({_WRITING})"
+
+        def once(link: Link) -> Result:
+            with link.raw.transaction():
+                link.execute(lock)
+                result = work(PostgresTransaction(link))
+                link.execute("SELECT pg_notify(?, ?)", (CHANNEL, self._name))
+            return result
+
+        return self._tried(once)
+
+    async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
+        return await to_thread.run_sync(self._tried, lambda link: link.execute(sql, values).fetchall())
+
+    async def read(self, work: Callable[[Any], Result]) -> Result:
+        return await to_thread.run_sync(self._read, work)
+
+    async def read_as_transaction(self, work: Callable[[Any], Result]) -> Result:
+        return await self.read(lambda link: work(PostgresTransaction(link)))
+
+    async def at_once(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
+        return await self.read(lambda link: finished(work(PostgresSnapshot(link))))
+
+    def _read(self, work: Callable[[Link], Result]) -> Result:
+        def once(link: Link) -> Result:
+            link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                return work(link)
+            finally:
+                if not link.raw.closed:
+                    link.raw.rollback()
+
+        return self._tried(once)
+
+    def _tried(self, once: Callable[[Link], Result]) -> Result:
+        """What it gives; tried again, after longer and longer pauses, where only the moment was a bad one."""
+        for left in reversed(range(_TRIES)):
+            try:
+                with told(self.url), self._pool.connection() as connection:
+                    return once(Link(connection))
+            except StoreError as error:
+                if not left or not _is_passing(error.__cause__):
+                    raise
+                logger.info("PostgreSQL: %s; trying again.", type(error.__cause__).__name__)
+            pause = min(_PAUSE_SECONDS * 3 ** (_TRIES - 1 - left), _LONGEST_SECONDS)
+            if self._ending.wait(pause * random.uniform(0.5, 1.0)):
+                raise StoreError("The memory is closed. Try again.")
+        raise AssertionError
+
+    async def run_alone(self, sql: str) -> None:
+        """A statement that no transaction may hold, such as to make room."""
+        await to_thread.run_sync(self._tried, lambda link: link.execute(sql))
+
+    async def data_version(self) -> int:
+        return self._heard
+
+    def _listen(self) -> None:
+        """Count what others write, for as long as the memory is open; after a break something may have been missed."""
+        while not self._ending.is_set():
+            try:
+                with psycopg.connect(self.url, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self._heard += self._listening.is_set()
+                    self._listening.set()
+                    while not self._ending.is_set():
+                        news = connection.notifies(timeout=1.0, stop_after=1)
+                        self._heard += sum(1 for one in news if one.payload != self._name)
+            except psycopg.Error:
+                self._ending.wait(2.0)
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    """What every connection of ours is told first."""
+    connection.adapters.register_loader("numeric", _WholeNumber)
+    for setting in (
+        f"search_path = {SCHEMA}",
+        f"statement_timeout = {STATEMENT_MS}",
+        f"lock_timeout = {LOCK_MS}",
+        f"idle_in_transaction_session_timeout = {STATEMENT_MS}",
+        "jit = off",
+    ):
+        connection.execute(cast(Any, f"SET {setting}"))
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether the same may succeed in a moment: the server starts anew, or two writers were in each other's way."""
+    lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    return lost or isinstance(error, _PASSING)
+
+
+@contextmanager
+def told(url: str) -> Iterator[None]:
+    """Turn PostgreSQL's errors into ours, which say what to do."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explain(error, url) from error
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None
+
+
+def explain(error: psycopg.Error, url: str) -> StoreError:
+    where, why = shown(url), str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    why = shown(why)
+    if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
+        return StoreBusy(f"{where} took too long ({why}). Try again; the server's log tells what keeps it busy.")
+    if isinstance(error, errors.DiskFull | errors.OutOfMemory):
+        return StoreFull(f"{where} has no room left ({why}). Free some space on the server.")
+    if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification | errors.InvalidCatalogName):
+        return StoreUnreachable(f"{where} refuses us ({why}). Correct [store] url.")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout):
+        return StoreUnreachable(
+            f"{where} cannot be reached ({why}). Start the server, or correct [store] url. "
+            "What is captured waits in the inbox."
+        )
+    return StoreError(f"{where}: {why}. `mcp-memory doctor` looks for what is wrong.")

@@ -1,0 +1,92 @@
+"""The schema in PostgreSQL: numbered migrations under a lock of their own, and the quarters that events lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+
+from mcp_memory.errors import UPDATE, StoreNewer
+
+if TYPE_CHECKING:
+    from mcp_memory.store.sql.database import Transaction
+
+_SCHEMA = "mcp_memory"
+#: Only one process at a time makes or upgrades the tables.
+_MIGRATING = 7_265_021_002
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS migration (number integer PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())
+"""
+
+
+@cache
+def steps() -> list[tuple[int, str, str]]:
+    """Number, name and text of each migration, in order."""
+    folder = resources.files("mcp_memory.store.postgres") / "schema"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return [(int(file.name[:4]), file.name, file.read_text("utf-8")) for file in files]
+
+
+def latest() -> int:
+    return steps()[-1][0]
+
+
+def migrate(url: str) -> None:
+    """Bring the schema up to date. Each step runs once, in a transaction; one of a newer program is refused."""
+    with psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="mcp-memory") as connection:
+        if version_of(connection) == latest():
+            return
+        connection.execute(cast(Any, f"SELECT pg_advisory_lock({_MIGRATING})"))
+        connection.execute(cast(Any, f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}"))
+        connection.execute(cast(Any, f"SET search_path = {_SCHEMA}"))
+        connection.execute(_TABLE)
+        version = version_of(connection)
+        if version > latest():
+            raise StoreNewer(
+                f"The memory has schema {version}, this program knows up to {latest()}: a later version wrote it. "
+                f"{UPDATE}."
+            )
+        for number, name, text in steps():
+            if number > version:
+                with connection.transaction():
+                    connection.execute(cast(Any, text))
+                    connection.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def version_of(connection: psycopg.Connection[Any]) -> int:
+    """The number of the last migration; 0 where there is none."""
+    there = connection.execute("SELECT to_regclass(%s)", (f"{_SCHEMA}.migration",)).fetchone()
+    if not there or there[0] is None:
+        return 0
+    row = connection.execute(cast(Any, f"SELECT coalesce(max(number), 0) FROM {_SCHEMA}.migration")).fetchone()
+    return int(row[0]) if row else 0
+
+
+def quarter_of(timestamp_ms: int) -> tuple[str, int, int]:
+    """Name, beginning and end of the quarter that holds a time."""
+    day = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    first = (day.month - 1) // 3 * 3 + 1
+    start = datetime(day.year, first, 1, tzinfo=UTC)
+    end = datetime(day.year + (first == 10), (first + 2) % 12 + 1, 1, tzinfo=UTC)
+    name = f"event_{day.year:04d}q{(first + 2) // 3}"
+    return name, round(start.timestamp() * 1000), round(end.timestamp() * 1000)
+
+
+def ensure_quarters(tx: Transaction, times: Iterable[int]) -> None:
+    """Make the partitions that these times need. A new one is attached, which keeps no one from reading."""
+    wanted = {quarter_of(moment) for moment in times}
+    names = ", ".join(f"'{name}'" for name, _, _ in wanted)
+    known = {name for (name,) in tx.fetch(f"SELECT name FROM quarter WHERE name IN ({names})")}
+    for name, start, end in sorted(wanted):
+        if name in known:
+            continue
+        tx.lock(["quarter"])
+        if tx.fetch("SELECT 1 FROM quarter WHERE name = ?", (name,)):
+            continue
+        tx.run(f"CREATE TABLE {name} (LIKE event INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
+        tx.run(f"ALTER TABLE event ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})")
+        tx.run("INSERT INTO quarter (name, start_ms, end_ms) VALUES (?, ?, ?)", (name, start, end))

@@ -1,0 +1,103 @@
+"""A memory in PostgreSQL: how it is opened, and what only that engine does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.errors import UsageError
+from mcp_memory.store.port import Clock
+from mcp_memory.store.postgres.database import PostgresDatabase, shown
+from mcp_memory.store.postgres.index import PostgresIndex
+from mcp_memory.store.sql.database import ERASURES, SET_FACT, Snapshot, Transaction
+from mcp_memory.store.sql.lease import HeldLease
+from mcp_memory.store.sql.reads import SqlReader
+from mcp_memory.store.sql.store import SqlStore, index_all
+from mcp_memory.store.sql.work import NAME
+
+#: By the clock of the database, which is the same for all who ask.
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_TAKE = f"""
+    INSERT INTO lease AS l (name, holder, token, expires_ms) VALUES (:name, :holder, 1, {_NOW} + :duration)
+    ON CONFLICT (name) DO UPDATE SET
+        token = l.token + CASE WHEN l.token = :mine THEN 0 ELSE 1 END,
+        holder = excluded.holder, expires_ms = excluded.expires_ms
+    WHERE l.token = :mine OR (l.expires_ms <= {_NOW} AND :takes = 1) RETURNING l.token
+"""
+_FREE = f"SELECT 1 FROM lease WHERE name = ? AND token <> ? AND expires_ms > {_NOW}"
+#: Whether something was erased of which dead rows may be left.
+_DUE = "SELECT value FROM meta WHERE key = 'scrubbed'"
+_CONTENT = "event, node_version, bullet, grip, mention, compaction, search, llm_answer, session, project"
+
+
+class PostgresLease(HeldLease):
+    """Implements the Lease port: whoever has the row until a time has the lease, by the database's clock."""
+
+    async def acquire(self) -> bool:
+        started = self._clock()
+        if await self._database.fetch(_FREE, (self._name, self.token or 0)):
+            return False  # a look comes before the write
+        return self.taken(await self._database.write(self._take, True), started)
+
+    def renew(self, tx: Transaction) -> int:
+        return self._take(tx, False)
+
+    def _take(self, tx: Transaction, takes: bool) -> int:
+        values = {"name": self._name, "holder": self.holder, "mine": self.token or 0, "takes": takes}
+        rows = tx.fetch(_TAKE, {**values, "duration": round(self.duration * 1000)})
+        return int(rows[0][0]) if rows else 0
+
+
+class PostgresStore(SqlStore):
+    """Implements the Store port."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        super().__init__(database, PostgresIndex(database))
+        self._database = self.database = database
+        self.index_keeper = PostgresIndex(database)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[PostgresStore]:
+        async with PostgresDatabase.open(url) as database:
+            yield cls(database)
+
+    def reader(self, snapshot: Snapshot) -> SqlReader:
+        return SqlReader(snapshot, PostgresIndex(snapshot))
+
+    def lease(self, name: str = NAME) -> PostgresLease:
+        return PostgresLease(self.database, name=name)
+
+    async def mend(self, timezone: str) -> bool:
+        return await self.database.write_alone(_mend, timezone)
+
+    async def scrub(self, wait_ms: int = 0) -> str:
+        """Let the room of what was erased be used again; what older copies and logs hold is the server's matter."""
+        marks = str(await self.database.value(ERASURES) or "").split()
+        if not marks or await self.database.value(_DUE) == marks[-1]:
+            return ""
+        await self.database.run_alone(f"VACUUM {_CONTENT}")
+        await self.database.write(Transaction.run, SET_FACT, ("scrubbed", marks[-1]))
+        return ""
+
+    async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        raise UsageError(
+            f"A memory on a server is copied by the server's own means: pg_dump '{shown(self.database.url)}' > {target}"
+        )
+
+    async def refresh_backups(self, keep: int, clock: Clock) -> None:
+        """The server's own backups are those of the memory."""
+
+    def copies(self) -> list[Path]:
+        return []
+
+    def is_replaced(self) -> bool:
+        return False
+
+
+def _mend(tx: Any, timezone: str) -> bool:
+    tx.empty_index()
+    index_all(tx)
+    return True

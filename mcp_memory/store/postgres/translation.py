@@ -1,0 +1,57 @@
+"""The shared SQL as PostgreSQL wants it: what a placeholder is, and the few words that are spelled otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+#: A text in quotes, which is left alone, or what stands between two of them.
+_PARTS = re.compile(r"'(?:[^']|'')*'|[^']+")
+_NUMBERED = re.compile(r"\?(\d+)")
+_NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z_0-9]*)")
+_SPELLED = (
+    # The order of a join is advice to SQLite alone, as are the names of indexes.
+    (re.compile(r"CROSS JOIN (\w+ \w+) ON\b"), r"JOIN \1 ON"),
+    (re.compile(r" INDEXED BY \w+"), ""),
+    (re.compile(r"group_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),
+)
+#: A truth that SQLite takes from any value.
+_PINNED = "json_extract(e.metadata, '$.pin')"
+
+
+@lru_cache(maxsize=2048)
+def translated(sql: str) -> str:
+    """The statement with psycopg's placeholders: `?` in turn, `?1` and `:name` by name."""
+    for pattern, spelled in _SPELLED:
+        sql = pattern.sub(spelled, sql)
+    sql = sql.replace(_PINNED, f"{_PINNED} = '1'")
+    numbered = max(map(int, _NUMBERED.findall(sql)), default=0)
+    count = itertools.count(numbered + 1)
+
+    def placed(part: str) -> str:
+        part = part.replace("%", "%%")
+        if part[0] == "'":
+            return part
+        part = _NUMBERED.sub(r"%(p\1)s", _NAMED.sub(r"%(\1)s", part))
+        # As with SQLite, what has no number comes after those that have one.
+        return re.sub(r"\?", lambda _: f"%(p{next(count)})s", part) if numbered else part.replace("?", "%s")
+
+    return "".join(map(placed, _PARTS.findall(sql)))
+
+
+def bound(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:
+    """The values as the placeholders name them, as PostgreSQL can hold them."""
+    if isinstance(values, Mapping):
+        return {name: storable(value) for name, value in values.items()}
+    held = [storable(value) for value in values]
+    return {f"p{number}": value for number, value in enumerate(held, 1)} if "%(p" in sql else held
+
+
+def storable(value: Any) -> Any:
+    """PostgreSQL keeps no NUL in a text, and here a truth is a number, as it is with SQLite."""
+    if isinstance(value, bool):
+        return int(value)
+    return value.replace("\0", "") if isinstance(value, str) and "\0" in value else value
