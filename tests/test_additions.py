@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory import config
+from mcp_memory import config, setting_kinds
 from mcp_memory.app import App
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
