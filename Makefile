@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test cover bench crash soak lint types unit axe e2e conformance lock release clean
+.PHONY: help run test cover bench team crash soak lint types unit axe e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
 	@echo "make test   lint, types and all tests"
 	@echo "make cover  all tests, and which lines and branches they reach"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
+	@echo "make bench team  50 laptops that push while 50 agents ask, and servers that are killed (needs PostgreSQL)"
 	@echo "make crash  several hundred kills of hooks, servers and commands, after which nothing may be lost or doubled"
 	@echo "make soak   ten minutes of hooks, questions, restarts and forgetting, during which nothing may grow"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
@@ -67,8 +68,12 @@ axe:
 	@[ -f $(AXE) ] || ! command -v npm >/dev/null || npm install --prefix build/axe --no-save --no-audit --no-fund \
 		--fetch-retries=1 --fetch-timeout=20000 axe-core@4.14.0 >/dev/null 2>&1 || true
 
+# `make bench team` runs that one alone.
 bench: $(READY)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(filter team,$(MAKECMDGOALS))
+
+team:
+	@:
 
 crash soak: $(READY)
 	$(BIN)/python -m bench $@

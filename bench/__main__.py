@@ -36,6 +36,7 @@ NAMES = (
     "haystacks",
     "indexes",
     "redaction",
+    "team",
 )
 TRIALS = ("crash", "soak")
 
