@@ -1,4 +1,4 @@
-"""A team under load: 50 laptops push at once while 50 agents ask, then the same while servers are killed every few seconds.
+"""A team under load: 50 laptops push while 50 agents ask, then the same while servers are killed every few seconds.
 
 The server is the real one, in a process of its own, on a PostgreSQL server with its usual settings. Laptops and agents
 are simulated by their requests alone, so that two cores measure the server and not fifty interpreters.
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
+import httpx2 as httpx
 import psycopg
 
 from bench.measure import REPO, Figure, p95
@@ -213,7 +213,7 @@ async def team(scratch: Path, name: str) -> AsyncIterator[tuple[Server, TeamServ
 
 
 def stored(server: TeamServer) -> tuple[int, int, int, int]:
-    """How many events there are, how many different ones, in how many sessions with the wrong author, and their bytes."""
+    """How many events there are, how many different ones, sessions with the wrong author, and bytes on disk."""
     with psycopg.connect(server.url) as connection:
         connection.execute("SET search_path = mcp_memory")
         row = connection.execute(
