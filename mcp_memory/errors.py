@@ -15,6 +15,10 @@
     │   ├── StoreNewer          a later version wrote it
     │   └── StoreReplaced       another file has its name, or none
     ├── LeaseLost               another process took over the pipeline
+    ├── TeamFault               the team's server did not do what it was asked
+    │   ├── TeamRefused         it does not accept the token (any more)
+    │   ├── TeamDenied          this user may not do that there
+    │   └── TeamUnreachable     it cannot be reached, or asks to wait
     └── SummarizerError         a summary could not be made
         ├── ModelUnusable       the model cannot be asked with these settings
         │   ├── AuthRefused     the key is missing, wrong or not allowed to do this
@@ -144,6 +148,26 @@ class StoreUnreachable(StoreError):
 
 class LeaseLost(MemoryFault):
     """Another process took over the pipeline; whatever was in progress must not be written."""
+
+
+class TeamFault(MemoryFault):
+    """The team's server did not do what it was asked."""
+
+
+class TeamRefused(TeamFault):
+    """The team's server does not accept the token, or not any more."""
+
+
+class TeamDenied(TeamFault):
+    """The team's server does not let this user do that."""
+
+
+class TeamUnreachable(TeamFault):
+    """There is no way to the team's server now; `retry_after` are the seconds that it asks to wait, if it does."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class SummarizerError(MemoryFault):

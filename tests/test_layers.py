@@ -32,6 +32,7 @@ ALLOWED = {
     "summaries": BASE | {"ports", "summaries"},
     "models": BASE | {"ports", "models", "summaries"},
     "store": BASE | {"ports", "store"},
+    "team": BASE | {"setting_kinds", "config", "ports", "team"},
 }
 ALLOWED["app"] = {*ALLOWED} - {"sample"}
 ALLOWED["surfaces"] = {*ALLOWED, "surfaces"}
@@ -93,7 +94,7 @@ def test_the_house_stays_one_that_can_be_seen() -> None:
     """Few rooms, hardly a tiny one, and one meaning for each name; engines and ports may share names of files."""
     sizes = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     rooms = {path: lines for path, lines in sizes.items() if path.name != "__init__.py" or lines > 5}
-    assert len(rooms) <= 170
+    assert len(rooms) <= 185
     assert sum(lines < 80 for lines in rooms.values()) <= 15
     trees = {path: ast.parse(path.read_text()) for path in rooms}
     places = {
