@@ -45,7 +45,7 @@ class TeamAccount:
             return None
         except (OSError, ValueError, TypeError, AttributeError, UsageError):
             raise SettingsError(
-                f"{path} holds no account. `mcp-memory team join URL` makes it anew, `mcp-memory team leave` removes it."
+                f"{path} holds no account. `mcp-memory team join URL` makes it anew, `team leave` removes it."
             ) from None
 
     def save(self, settings: Settings) -> None:

@@ -56,7 +56,8 @@ class TeamClient:
     ) -> dict[str, Any]:
         """`timeout` bounds the whole of it, from looking up the name to the last byte."""
         library = await to_thread.run_sync(_library)
-        http = self._http = self._http or await to_thread.run_sync(self._connect)
+        http = self._http or await to_thread.run_sync(self._connect)
+        self._http = http
         try:
             async with asyncio.timeout(timeout):
                 async with http.stream(method, path, content=body, headers=headers) as response:
