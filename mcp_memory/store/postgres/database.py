@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import psycopg
@@ -24,11 +25,13 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
-from mcp_memory.store.postgres import migrations
+from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.documents import index_rows
 from mcp_memory.store.postgres.translation import bound, translated
 from mcp_memory.store.sql.database import (
+    EVENT,
     LOGS,
+    NODE,
     Reads,
     Row,
     Snapshot,
@@ -62,11 +65,26 @@ _PASSING = (
     psycopg.InterfaceError,
 )
 _TOGETHER = 100
-_INDEXED = "(?, array_to_tsvector(?::text[]), ?, ?, ?)"
+#: What the index takes of an event beside its words.
+_PLACED = ("session", "timestamp_ms", "visibility")
 _INDEX = """
-    INSERT INTO search (doc, terms, weight, spoken, tool) VALUES {rows} ON CONFLICT (doc) DO UPDATE SET
-        terms = excluded.terms, weight = excluded.weight, spoken = excluded.spoken, tool = excluded.tool
+    INSERT INTO search (doc, project, start_ms, end_ms, level, author, visibility, weight, spoken, tool, terms)
+    SELECT {columns}, v.weight, v.spoken, v.tool, v.terms::tsvector FROM (VALUES {rows}) v {joined}
+    ON CONFLICT (doc) DO UPDATE SET
+        project = excluded.project, start_ms = excluded.start_ms, end_ms = excluded.end_ms, level = excluded.level,
+        author = excluded.author, visibility = excluded.visibility, weight = excluded.weight,
+        spoken = excluded.spoken, tool = excluded.tool, terms = excluded.terms
 """
+_INDEX_NODES = partial(
+    _INDEX.format,
+    columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, '', 'team'",
+    joined="(doc, weight, spoken, tool, terms) JOIN node n ON n.id = v.doc / 4",
+)
+_INDEX_EVENTS = partial(
+    _INDEX.format,
+    columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
+    joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
+)
 _PASSWORD = re.compile(r"//([^:/@]+):[^@]*@")
 
 
@@ -107,7 +125,8 @@ class PostgresTransaction(Transaction):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._quarters: set[int] = set()
+        #: Where the events lie that were written here.
+        self._placed: dict[int, tuple[Any, ...]] = {}
 
     def lock(self, names: Iterable[str]) -> None:
         # All take them in the same order, so that no two wait for each other.
@@ -130,23 +149,41 @@ class PostgresTransaction(Transaction):
 
     def insert(self, into: str, rows: Sequence[Sequence[Any]], *, known: str = "") -> None:
         if into.startswith("event ") and rows:
-            at = [name.strip() for name in into.partition("(")[2].rstrip(")").split(",")].index("timestamp_ms")
-            migrations.ensure_quarters(self, (row[at] for row in rows))
+            names = [name.strip() for name in into.partition("(")[2].rstrip(")").split(",")]
+            of_time = names.index("timestamp_ms")
+            migrations.ensure_quarters(self, (row[of_time] for row in rows))
+            number, *places = (names.index(name) for name in ("id", *_PLACED))
+            self._placed |= {row[number]: tuple(row[place] for place in places) for row in rows}
         super().insert(into, rows, known=known)
 
     def index(self, documents: Sequence[tuple[int, Columns]]) -> None:
         rows = index_rows(documents)
+        events = [row for row in rows if row[0] % 4 == EVENT]
+        places = self._places_of([row[0] // 4 for row in events])
+        # What is indexed has been stored before.
+        self._index(_INDEX_EVENTS, [(*row, *places[row[0] // 4]) for row in events])
+        self._index(_INDEX_NODES, [row for row in rows if row[0] % 4 == NODE])
+
+    def _index(self, statement: Callable[..., str], rows: Sequence[Sequence[Any]]) -> None:
         for start in range(0, len(rows), _TOGETHER):
             part = rows[start : start + _TOGETHER]
-            self.run(_INDEX.format(rows=", ".join([_INDEXED] * len(part))), [value for row in part for value in row])
+            row = f"(?::bigint, ?::real{', ?' * (len(part[0]) - 2)})"
+            self.run(statement(rows=", ".join([row] * len(part))), [value for each in part for value in each])
+
+    def _places_of(self, numbers: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+        """Session, time and visibility of events; those of this transaction need not be looked up."""
+        if left := [number for number in numbers if number not in self._placed]:
+            sql = f"SELECT id, {', '.join(_PLACED)} FROM event WHERE id IN ({marks(left)})"
+            return {number: tuple(place) for number, *place in self.fetch(sql, left)} | self._placed
+        return self._placed
 
     def unindex(self, documents: Sequence[tuple[int, Columns]]) -> None:
         numbers = [number for number, _ in documents]
         if numbers:
-            self.run(f"DELETE FROM search WHERE doc IN ({marks(numbers)})", numbers)
+            frequencies.take_out(self, numbers)
 
     def empty_index(self) -> None:
-        self.run("DELETE FROM search")
+        frequencies.empty(self)
 
 
 class PostgresReads(Reads):

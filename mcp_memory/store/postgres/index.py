@@ -1,21 +1,41 @@
 """The index in PostgreSQL: which events hold which words, by a GIN index over our own words.
 
-Matching is its part; it offers a pool in the order of idf times the weight of the text, and our own ranking goes on.
+Matching is its part. It offers a pool in the order of how rare the words are and how much they weigh in each text, and
+our own ranking goes on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mcp_memory.domain.terms import DEEPEST, IndexEntry, IndexState, Pool, Term, Within, index_words, scannable
+from mcp_memory.domain.terms import (
+    DEEPEST,
+    SCANNED,
+    IndexEntry,
+    IndexState,
+    Pool,
+    Term,
+    Within,
+    index_words,
+    scannable,
+)
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.sql.database import Reads, SqlConnection
+from mcp_memory.store.postgres.frequencies import Frequencies, bring_on, frequencies, is_behind
+from mcp_memory.store.postgres.matching import (
+    EVENT_LEVEL,
+    Narrowed,
+    Visible,
+    matched,
+    narrowed,
+    phrases_of,
+    stands_in_a_row,
+)
+from mcp_memory.store.sql.database import Reads, SqlConnection, SqlDatabase
 from mcp_memory.store.sql.pool import (
     CHUNK,
-    conditions,
     few_of_each,
     is_flooded,
     load,
@@ -24,153 +44,104 @@ from mcp_memory.store.sql.pool import (
     with_neighbours,
 )
 
-#: A term is counted up to here.
-COUNTED = 2_000
-_COUNT = "(SELECT count(*) FROM (SELECT 1 FROM search WHERE terms @@ ?::tsquery {spoken} LIMIT ?) counted)"
 _DEPTH = 5
-
-
-def query_of(term: Term) -> str:
-    """A term as a tsquery: any of its phrases, of each all words."""
-    return " | ".join(
-        "(" + " & ".join(_lexeme(word, term.prefix and index == 0) for word in words) + ")"
-        for index, phrase in enumerate(term.phrases)
-        if (words := index_words(" ".join(phrase)))
-    )
-
-
-def _lexeme(word: str, prefix: bool = False) -> str:
-    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'" + ":*" * prefix
+#: A word is known if it occurs, and counted up to here.
+_KNOWN = 30
+_FEW = "SELECT {number}, count(*) FROM (SELECT 1 FROM {found} LIMIT {most}) few"
+_BEST = "SELECT doc, {idf:.4f} * weight AS score FROM {found}"
+_SUMMED = "SELECT doc, sum(score) FROM ({parts}) found GROUP BY doc ORDER BY 2 DESC, 1 DESC LIMIT :most"
 
 
 @dataclass(frozen=True)
 class PostgresIndex:
-    """Implements the SearchIndex and IndexKeeper ports. It is always in step."""
+    """Implements the SearchIndex and IndexKeeper ports. It is always in step; only its table of frequencies follows."""
 
     database: Reads
+    #: What a reader may see; everything if nothing is said.
+    kept: Visible | None = None
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[IndexEntry]:
-        def read(connection: SqlConnection) -> list[Any]:
-            documents, counts, _ = _frequencies(connection, terms)
-            chosen = scannable(terms, counts, documents)
-            if not chosen:
-                return []
-            kept, values = _wanted(within, kinds)
-            depth = limit * _DEPTH if within.dated else limit
-            return _best(connection, chosen, counts, documents, kept, values, depth)
+        levels = [int(level) for level in Level if kinds is None or level.label in kinds]
+        levels += [EVENT_LEVEL] if kinds is None or "event" in kinds else []
+        kept = narrowed(within, self.kept, f"level IN ({', '.join(map(str, levels))})")
 
-        return await load(self.database, await self.database.read(read), limit, within, kinds)
+        def read(connection: SqlConnection) -> list[Any]:
+            # What only touches the time is left out when it is loaded, where it should lie within.
+            depth = limit * _DEPTH if within.dated else limit
+            return _best(connection, terms, self._frequencies(connection, terms), kept, depth)
+
+        return await load(self.database, await self.database.read(read) if levels else [], limit, within, kinds)
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
+        kept = narrowed(within, self.kept, f"level = {EVENT_LEVEL}", cited=cited)
+
         def read(connection: SqlConnection) -> Pool:
-            documents, counts, spoken = _frequencies(connection, terms)
-            chosen = scannable(terms, counts, documents)
-            where, values = conditions(connection, within, cited)
-            kept = "AND doc % 4 = 0" + (f" AND {_EVENT_KEPT.format(where=where)}" if where else "")
-            rows = _best(connection, chosen, counts, documents, kept, values, limit) if chosen else []
-            numbers, starts = [doc // 4 for doc, _ in rows], starts_of(terms, counts)
+            told = self._frequencies(connection, terms)
+            starts = starts_of(terms, dict(told.counts))
+            numbers = [doc // 4 for doc, _ in _best(connection, terms, told, kept, limit)]
             messages = messages_of(connection, numbers, starts)
             if len(numbers) == limit and is_flooded(messages):
-                deep = _best(connection, chosen, counts, documents, kept, values, DEEPEST)
-                parts = [[doc // 4 for doc, _ in deep[start : start + CHUNK]] for start in range(0, len(deep), CHUNK)]
+                deep = [doc // 4 for doc, _ in _best(connection, terms, told, kept, DEEPEST)]
+                parts = [deep[start : start + CHUNK] for start in range(0, len(deep), CHUNK)]
                 messages = messages_of(connection, few_of_each(connection, parts, limit), starts)
-            return with_neighbours(connection, messages, cited, documents, spoken)
+            return with_neighbours(connection, messages, cited, told.documents, told.spoken)
 
         return await self.database.read(read)
+
+    def _frequencies(self, connection: SqlConnection, terms: Sequence[Term]) -> Frequencies:
+        return frequencies(connection, terms, narrowed(Within(), self.kept))
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:
-        def read(connection: SqlConnection) -> dict[str, int]:
-            found = {}
-            for word in words:
-                query = " & ".join(map(_lexeme, index_words(word)))
-                sql = f"SELECT {_COUNT.format(spoken='')}"
-                if query and (count := connection.execute(sql, (query, 30)).fetchone()[0]):
-                    found[word] = count
-            return found
-
-        return await self.database.read(read)
+        kept = narrowed(Within(), self.kept)
+        asked = {word: held for word in words if (held := tuple(index_words(word)))}
+        parts, values = list[str](), dict(kept.values)
+        for number, held in enumerate(asked.values()):
+            values |= matched(f"term{number}", [held])
+            found = kept.found(f"term{number}", len(held) > 1, "doc")
+            parts.append(_FEW.format(number=number, found=found, most=_KNOWN))
+        rows = await self.database.fetch(" UNION ALL ".join(parts), values) if parts else []
+        counts: dict[int, int] = dict(rows)
+        return {word: count for number, word in enumerate(asked) if (count := counts[number])}
 
     def holding(self, name: str, limit: int) -> tuple[str, Mapping[str, object]]:
-        words = " & ".join(map(_lexeme, index_words(name))) or "''"
-        found = "FROM search WHERE terms @@ :match::tsquery AND tool = 1"
-        sql = f"SELECT doc / 4 AS number {found} ORDER BY doc DESC LIMIT :holding"
-        return sql, {"match": words, "holding": limit}
+        kept, held = narrowed(Within(), self.kept, "tool = 1"), tuple(index_words(name))
+        found = kept.found("match", len(held) > 1, "doc")
+        sql = f"SELECT doc / 4 AS number FROM {found} ORDER BY doc DESC LIMIT :holding"
+        return sql, {**kept.values, **matched("match", [held] if held else []), "holding": limit}
 
     async def behind(self) -> bool:
-        return False
+        return await self.database.read(is_behind)
 
     async def catch_up(self) -> int:
+        if isinstance(self.database, SqlDatabase) and await self.behind():
+            return await self.database.write(bring_on)
         return 0
 
     async def state(self) -> IndexState:
         return IndexState("postgres", "current")
 
 
-_EVENT_KEPT = (
-    "EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.doc / 4 AND {where})"
-)
-_NODE_KEPT = "EXISTS (SELECT 1 FROM node n WHERE n.id = search.doc / 4 AND {where})"
-
-
-def _frequencies(connection: SqlConnection, terms: Sequence[Term]) -> tuple[int, dict[str, int], dict[str, int]]:
-    """How many events there are, and in how many of them each term occurs: at all, and where it was spoken."""
-    documents = int(connection.execute("SELECT seq FROM log_place WHERE name = 'event'").fetchone()[0])
-    counts, spoken = dict[str, int](), dict[str, int]()
-    for term in terms:
-        query = query_of(term)
-        if not query:
-            counts[term.match] = spoken[term.match] = 0
-            continue
-        sql = f"SELECT {_COUNT.format(spoken='')}, {_COUNT.format(spoken='AND spoken = 1')}"
-        all_of, said = connection.execute(sql, (query, COUNTED, query, COUNTED)).fetchone()
-        counts[term.match], spoken[term.match] = all_of, said or all_of
-    return documents, counts, spoken
-
-
 def _best(
-    connection: SqlConnection,
-    chosen: Sequence[Term],
-    counts: Mapping[str, int],
-    documents: int,
-    kept: str,
-    values: Sequence[object],
-    limit: int,
-) -> list[Any]:
-    """Numbers and scores of the documents that hold these terms, best first."""
-    parts, bound = [], list[object]()
-    for term in chosen:
-        idf = math.log(1 + max(documents, 1) / max(counts[term.match], 1))
-        parts.append(f"SELECT doc, {idf:.4f} * weight AS score FROM search WHERE terms @@ ?::tsquery {kept}")
-        bound += [query_of(term), *values]
-    sql = f"SELECT doc, sum(score) FROM ({' UNION ALL '.join(parts)}) told GROUP BY doc ORDER BY 2 DESC, 1 DESC LIMIT ?"
-    return [(doc, float(score)) for doc, score in connection.execute(sql, (*bound, limit))]
-
-
-def _wanted(within: Within, kinds: frozenset[str] | None) -> tuple[str, list[object]]:
-    """A condition for what is of these kinds, of this project and touches this time."""
-    of_project = "{0}.project = (SELECT id FROM project WHERE slug = ?)"
-    levels = [int(level) for level in Level if kinds is None or level.label in kinds]
-    clauses, values = list[str](), list[object]()
-    if kinds is None or "event" in kinds:
-        asked = (
-            (of_project.format("s"), within.project),
-            ("e.timestamp_ms >= ?", within.start_ms),
-            ("e.timestamp_ms < ?", within.end_ms),
-        )
-        held = [(clause, value) for clause, value in asked if value is not None]
-        where = " AND ".join(clause for clause, _ in held)
-        clauses.append("doc % 4 = 0" + (f" AND {_EVENT_KEPT.format(where=where)}" if where else ""))
-        values += [value for _, value in held]
-    if levels:
-        asked = (
-            (of_project.format("n"), within.project),
-            ("n.end_ms > ?", within.start_ms),
-            ("n.start_ms < ?", within.end_ms),
-        )
-        held = [(clause, value) for clause, value in asked if value is not None]
-        where = " AND ".join([f"n.level IN ({', '.join(map(str, levels))})", *(clause for clause, _ in held)])
-        clauses.append(f"(doc % 4 = 2 AND {_NODE_KEPT.format(where=where)})")
-        values += [value for _, value in held]
-    return f"AND ({' OR '.join(clauses)})", values
+    connection: SqlConnection, terms: Sequence[Term], told: Frequencies, kept: Narrowed, limit: int
+) -> list[tuple[int, float]]:
+    """Numbers and scores of the documents that hold the rarer terms, best first."""
+    chosen = scannable(terms, told.counts, told.documents)
+    if len(chosen) == 1 and (count := told.counts[chosen[0].match]) > SCANNED:
+        # Of a word that stands nearly everywhere none tells more than another: the latest do.
+        least = round(told.documents * 4 * (1 - SCANNED / count))
+        kept = replace(kept, where=f"{kept.where} AND doc >= {least}")
+    parts, values = list[str](), dict(kept.values)
+    for number, term in enumerate(chosen):
+        phrases = phrases_of(term)
+        values |= matched(f"term{number}", phrases, term.prefix)
+        idf = math.log(1 + max(told.documents, 1) / max(told.counts[term.match], 1))
+        found = kept.found(f"term{number}", stands_in_a_row(phrases), "doc, weight")
+        parts.append(_BEST.format(idf=idf, found=found))
+    if not parts:
+        return []
+    rows = connection.execute(
+        _SUMMED.format(parts=" UNION ALL ".join(f"({part})" for part in parts)), {**values, "most": limit}
+    )
+    return [(int(doc), float(score)) for doc, score in rows]

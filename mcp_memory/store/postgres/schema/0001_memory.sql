@@ -297,16 +297,51 @@ CREATE TABLE erased (
 );
 CREATE INDEX erased_at ON erased (at_event);
 
--- A document of the index: doc = 4 * id + kind (0 event, 2 node). terms are our own words, without places. weight is how
--- much a word counts that stands in it: by who said it, and less in a long text. spoken: users or agents said it.
+-- A document of the index: doc = 4 * id + kind (0 event, 2 node). What a question is narrowed down by stands in the row,
+-- so that one condition on it is enough: project, level (-1: an event), the time it is of (its end is not part of it),
+-- and who may read it. weight is how much a word counts that stands in it: by who said it, and less in a long text.
+-- spoken: users or agents said it. terms are our own words at their places. They lie beside the row, so that many rows
+-- are read by few pages, and no statistics are taken of them, since those would tell words that are forgotten.
 CREATE TABLE search (
-    doc    bigint PRIMARY KEY,
-    terms  tsvector NOT NULL,
-    weight real NOT NULL,
-    spoken smallint NOT NULL,
-    tool   smallint NOT NULL
-);
+    doc        bigint PRIMARY KEY,
+    project    bigint NOT NULL,
+    start_ms   bigint NOT NULL,
+    end_ms     bigint NOT NULL,
+    weight     real NOT NULL,
+    level      smallint NOT NULL,
+    spoken     smallint NOT NULL,
+    tool       smallint NOT NULL,
+    author     text COLLATE "C" NOT NULL,
+    visibility text COLLATE "C" NOT NULL,
+    terms      tsvector NOT NULL
+) WITH (toast_tuple_target = 128);
+ALTER TABLE search ALTER COLUMN terms SET STATISTICS 0;
 CREATE INDEX search_terms ON search USING gin (terms);
+
+-- How common the commoner words are among the events up to a place in the log; the index counts the others.
+CREATE TABLE frequency (
+    word      text COLLATE "C" PRIMARY KEY,
+    documents bigint NOT NULL,
+    spoken    bigint NOT NULL
+);
+ALTER TABLE frequency ALTER COLUMN word SET STATISTICS 0;
+
+-- Whoever moves a session or changes who may read an event need not know of the index.
+CREATE FUNCTION search_follows_session() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE search SET project = NEW.project, author = NEW.author
+    WHERE doc IN (SELECT id * 4 FROM event WHERE session = NEW.id);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER search_follows AFTER UPDATE OF project, author ON session FOR EACH ROW
+    WHEN (OLD.project <> NEW.project OR OLD.author <> NEW.author) EXECUTE FUNCTION search_follows_session();
+CREATE FUNCTION search_follows_event() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE search SET visibility = NEW.visibility WHERE doc = NEW.id * 4;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER search_follows AFTER UPDATE OF visibility ON event FOR EACH ROW
+    WHEN (OLD.visibility <> NEW.visibility) EXECUTE FUNCTION search_follows_event();
 
 -- What SQLite has and the shared SQL asks for.
 

@@ -1,0 +1,85 @@
+"""How a term is found in the table of the index: its words as GIN knows them, within what is asked for and may be seen.
+
+Words in a row are found by GIN as words that stand together anywhere. What it finds so is looked at, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mcp_memory.domain.terms import Term, Within, index_words
+
+#: Of what holds all words of a row, so much is looked at for whether they stand in it: of the latest.
+LOOKED_AT = 4_000
+#: The level of a row that is an event.
+EVENT_LEVEL = -1
+_FOUND = "search WHERE terms @@ {term}::tsquery {where}"
+_IN_A_ROW = (
+    "(SELECT {columns}, terms FROM search WHERE terms @@ {words}::tsquery {where} ORDER BY doc DESC LIMIT "
+    f"{LOOKED_AT}) apart WHERE terms @@ {{term}}::tsquery"
+)
+_CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = search.doc / 4 AND g.live = 1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A condition on the rows of `search`, for a reader who may not see all; its values by name.
+
+    The row holds what it may ask for: project, author, visibility, level and time.
+    """
+
+    where: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """What of the index is looked at: conditions that follow another, and their values by name."""
+
+    where: str
+    values: Mapping[str, object]
+
+    def found(self, name: str, in_a_row: bool, columns: str) -> str:
+        """The rows that hold what `matched` binds by this name."""
+        if in_a_row:
+            return _IN_A_ROW.format(term=f":{name}", words=f":{name}_apart", where=self.where, columns=columns)
+        return _FOUND.format(term=f":{name}", where=self.where)
+
+
+def narrowed(within: Within, kept: Visible | None, *also: str, cited: bool = False) -> Narrowed:
+    """What is of a project and touches a time, and may be seen."""
+    asked = (
+        ("project = (SELECT id FROM project p WHERE p.slug = :project)", "project", within.project),
+        ("end_ms > :start_ms", "start_ms", within.start_ms),
+        ("start_ms < :end_ms", "end_ms", within.end_ms),
+    )
+    held = [(clause, name, value) for clause, name, value in asked if value is not None]
+    clauses = [*also, *(clause for clause, _, _ in held), *([_CITED] if cited else [])]
+    clauses += [f"({kept.where})"] if kept else []
+    values = {name: value for _, name, value in held} | dict(kept.values if kept else {})
+    return Narrowed("".join(f" AND {clause}" for clause in clauses), values)
+
+
+def phrases_of(term: Term) -> list[tuple[str, ...]]:
+    """What a term is found by, in the index's words; no phrase twice."""
+    phrases = [tuple(index_words(" ".join(phrase))) for phrase in term.phrases]
+    return [phrase for phrase in dict.fromkeys(phrases) if phrase]
+
+
+def stands_in_a_row(phrases: Sequence[tuple[str, ...]]) -> bool:
+    return any(len(phrase) > 1 for phrase in phrases)
+
+
+def matched(name: str, phrases: Sequence[tuple[str, ...]], prefix: bool = False) -> dict[str, str]:
+    """The values of a term: any of its phrases, of each all words in a row, and the same anywhere."""
+
+    def told(sign: str) -> str:
+        marks = [":*" if prefix and number == 0 else "" for number in range(len(phrases))]
+        return " | ".join(
+            "(" + sign.join(f"'{word}'{mark}" for word in phrase) + ")"
+            for phrase, mark in zip(phrases, marks, strict=True)
+        )
+
+    values = {name: told(" <-> ")}
+    return {**values, f"{name}_apart": told(" & ")} if stands_in_a_row(phrases) else values

@@ -1,0 +1,102 @@
+"""What the index in PostgreSQL keeps of a row beside its words: who may read it, and where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.domain.events import Event, EventType, Intake
+from mcp_memory.domain.terms import Within, terms_of
+from mcp_memory.store.postgres.index import PostgresIndex
+from mcp_memory.store.postgres.matching import Visible
+from mcp_memory.store.postgres.store import PostgresStore
+from tests.postgres import new_database
+from tests.store.engines import build, said
+
+pytestmark = pytest.mark.anyio
+
+MAY_READ = "visibility = 'team' AND project = ANY(:open) OR author = :viewer"
+
+
+@asynccontextmanager
+async def memory() -> AsyncIterator[PostgresStore]:
+    async with PostgresStore.open(new_database()) as store:
+        yield store
+
+
+async def tell(store: PostgresStore, event: Event, author: str = "", project: str = "alpha") -> None:
+    assert await store.add([Intake((event,), f"/home/ada/{project}", "", author)])
+
+
+def index_for(store: PostgresStore, viewer: str, *open_projects: int) -> PostgresIndex:
+    return PostgresIndex(store.database, Visible(MAY_READ, {"viewer": viewer, "open": list(open_projects)}))
+
+
+async def found(index: PostgresIndex, words: str, within: Within | None = None) -> list[str]:
+    pool = await index.pool(terms_of(words), within or Within(), cited=False, limit=20)
+    return sorted(message.text for message in pool.messages[: pool.matched])
+
+
+async def two_people(store: PostgresStore) -> None:
+    mine = said("the walrus sleeps", 1, session="a")
+    await tell(store, mine, "ada")
+    await tell(store, replace(said("the walrus wakes", 2, session="b"), visibility="team"), "bob")
+    await tell(store, said("the walrus hides in src/ice_floe.py", 3, session="b"), "bob")
+
+
+async def test_who_may_not_see_a_message_does_not_find_it_in_any_way() -> None:
+    async with memory() as store:
+        await two_people(store)
+        assert await found(index_for(store, "ada", 1), "walrus") == ["the walrus sleeps", "the walrus wakes"]
+        assert await found(index_for(store, "ada"), "walrus") == ["the walrus sleeps"]
+        assert await found(index_for(store, "eve"), "walrus") == []
+        index = index_for(store, "ada", 1)
+        assert await found(index, "ice_floe") == []
+        assert await found(index, '"hides in src"') == []
+        assert await index.known(["walrus", "floe", "hides"]) == {"walrus": 2}
+        every = await index.search(terms_of("walrus floe"), Within(), kinds=None, limit=9)
+        assert {entry.event.text for entry in every if entry.event} == {"the walrus sleeps", "the walrus wakes"}
+
+
+async def test_how_often_a_rare_word_is_said_is_not_told_of_what_may_not_be_seen() -> None:
+    async with memory() as store:
+        await two_people(store)
+        told = await index_for(store, "ada", 1).pool(terms_of("walrus floe"), Within(), cited=False, limit=5)
+        assert list(told.frequencies.values()) == [2, 0]
+
+
+async def test_a_file_is_found_only_where_it_may_be_seen() -> None:
+    async with memory() as store:
+        told = said("Edit: src/ice_floe.py", 1, kind=EventType.TOOL_RESULT)
+        await tell(store, replace(told, role="tool"), "bob")  # type: ignore[arg-type]
+
+        async def holding(viewer: str) -> int:
+            sql, values = index_for(store, viewer).holding("src/ice_floe.py", 5)
+            return len(await store.database.fetch(sql, values))
+
+        assert [await holding(viewer) for viewer in ("bob", "ada")] == [1, 0]
+
+
+async def test_a_row_follows_when_its_session_moves_and_when_others_may_read_it() -> None:
+    async with memory() as store:
+        await tell(store, said("the walrus sleeps", 1), "ada")
+        await tell(store, said("a penguin", 2, session="s2"), "ada", "beta")
+        await store.merge("alpha", "beta")
+        assert await found(store.index, "walrus", Within("beta")) == ["the walrus sleeps"]  # type: ignore[arg-type]
+        assert await found(index_for(store, "bob", 2), "walrus") == []
+        await store.database.write(lambda tx: tx.run("UPDATE event SET visibility = 'team' WHERE id = 1"))
+        assert await found(index_for(store, "bob", 2), "walrus") == ["the walrus sleeps"]
+        assert await found(index_for(store, "bob"), "walrus") == []
+
+
+async def test_what_the_tree_says_is_for_all_who_may_read_its_project() -> None:
+    async with memory() as store:
+        await tell(store, said("Please move the walrus to the other zoo.", 1), "ada")
+        await build(store)
+        terms = terms_of("walrus")
+        kinds = frozenset({"segment", "day"})
+        assert await index_for(store, "bob", 1).search(terms, Within(), kinds=kinds, limit=9)
+        assert await index_for(store, "bob").search(terms, Within(), kinds=kinds, limit=9) == []
