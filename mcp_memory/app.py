@@ -66,11 +66,17 @@ class App:
     zone: ZoneInfo
     home_root: str
     home_label: str
+    home_remote: str
     #: Whether its answers are for the command line.
     typed: bool
     #: Whether it answers agents, who may not read everything.
     served: bool
     _exits: AsyncExitStack
+
+    @property
+    def home(self) -> tuple[str, str, str]:
+        """Root, label and remote of the project here."""
+        return self.home_root, self.home_label, self.home_remote
 
     @cached_property
     def inbox(self) -> SqliteInbox:
@@ -183,7 +189,7 @@ class App:
         reach = Reach.EVERYTHING
         if self.served:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
-        return Answers(self.store, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
+        return Answers(self.store, renderer, self.clock, self.zone, *self.home, reach)
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -197,14 +203,14 @@ class App:
             raise UsageError("There is nothing to remember: the text is empty.")
         if kind not in NOTE_KINDS:
             raise UsageError(f"{kind[:40]!r} is not a kind of note; known are {', '.join(NOTE_KINDS)}.")
-        root, label = self.home_root, self.home_label
+        root, label, remote = self.home
         # A session stays in the project it began in, so its name is the project's own place, not one that leads there.
-        known = project or await self.store.project_of_root(root, label)
+        known = project or await self.store.project_of_root(root, label, remote)
         place = await self.store.root_of(known) if known else None
         if project and place is None:
             raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
         if place is not None:
-            root, label = place, ""
+            root, label, remote = place, "", ""
         now = self.clock.now_ms()
         captured = Captured(
             client="mcp-memory",
@@ -217,8 +223,8 @@ class App:
             metadata={"kind": str(kind)} | ({"pin": True} if pin else {}),
         )
         event = self.intaker.prepare([captured])[0]
-        await self.store.add([Intake((event,), root, label)])
-        return replace(event, project=await self.store.project_of_root(root, label) or "")
+        await self.store.add([Intake((event,), root, label, remote)])
+        return replace(event, project=await self.store.project_of_root(root, label, remote) or "")
 
     async def tidy(self) -> None:
         """Drop what was noted of answers to agents longer ago than it is kept."""
@@ -291,7 +297,8 @@ async def open_app(
         store, keeper = await _store(settings, clock, stack)
         zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
-        yield App(settings, store, keeper, clock, spending, zone, place.root, place.label, typed, served, stack)
+        home = place.root, place.label, place.remote
+        yield App(settings, store, keeper, clock, spending, zone, *home, typed, served, stack)
 
 
 async def _zone(settings: Settings, store: Store) -> ZoneInfo:

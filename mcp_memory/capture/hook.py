@@ -12,7 +12,7 @@ import sys
 import time
 
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
-from mcp_memory.capture.inbox import Row, append, note_brief, note_session, read_brief
+from mcp_memory.capture.inbox import Row, append, holds_another, note_brief, note_session, read_brief
 from mcp_memory.capture.project import detect, places
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.capture.settings import home_dir, lazy, read_settings
@@ -117,11 +117,11 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     project = detect(_folder(payload), env)
     if not settings.enabled or not project.enabled:
         return ""
-    project = project._replace(root=clean(project.root), label=clean(project.label))
+    where = clean(project.root), clean(project.label), clean(project.remote)
     now_ms = time.time_ns() // 1_000_000
     if asked:  # what our own tools answered is no event; but their server does not know in which session it was asked
         if settings.keeps_handed and event_of(payload) != "posttoolusefailure":
-            note_session(home, now_ms, asked[1], _session(payload), project.root, project.label)
+            note_session(home, now_ms, asked[1], _session(payload), *where[:2])
         return ""
     most = settings.max_event_bytes
     try:
@@ -129,7 +129,7 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     except RecursionError:
         clear = {"unparsed": clip(redact(looked_through(text, most)), most)[0]}
     stored = Clean(json.dumps(clear, ensure_ascii=False, separators=(",", ":")))
-    row = Row(now_ms, client, project.root, project.label, stored)
+    row = Row(now_ms, client, *where[:2], stored, where[2])
     is_stored = append(home, row)
     if event_of(payload) != "sessionstart" or not settings.brief:
         return ""
@@ -169,11 +169,12 @@ def _brief(home: str, row: Row, payload: Mapping[str, Any]) -> str:
     A session that goes on without its earlier words has a text of its own, if the server keeps a record of it. Of a
     project, a name that is claimed has a brief only if the claim counts.
     """
-    roots = places(row.root, row.label)
+    roots = places(row.root, row.label, row.remote)
     session = payload.get("session_id")
     if str(payload.get("source")) in _GOING_ON and isinstance(session, str) and session:
         roots.insert(0, "session:%s:%s" % (row.client, session))
-    return next(filter(None, (read_brief(home, root) for root in roots)), "")
+    found, text = next(((root, text) for root in roots for text in [read_brief(home, root)] if text), ("", ""))
+    return "" if row.remote and found == row.root and holds_another(home, row.root, row.remote) else text
 
 
 def _parse(text: str) -> dict[str, Any] | None:

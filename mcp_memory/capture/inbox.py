@@ -19,28 +19,32 @@ if TYPE_CHECKING:
     from mcp_memory.capture.redaction import Clean
 
     class Row(NamedTuple):
-        """What the hook hands over. `payload` is the client's JSON, redacted and clipped."""
+        """What the hook hands over. `payload` is the client's JSON, redacted and clipped; `remote` the repository's."""
 
         received_ms: int
         client: str
         root: str
         label: str
         payload: Clean
+        remote: str = ""
 else:
-    Row = namedtuple("Row", "received_ms client root label payload")
+    Row = namedtuple("Row", "received_ms client root label payload remote", defaults=("",))
 
-#: The latest version of inbox.db that this code knows.
-SCHEMA = 2
+#: The latest version of inbox.db that this code knows, and the first that takes a remote.
+SCHEMA, _REMOTES = 3, 3
 #: The agent waits for the hook, so a database in use is not waited for: the spool is always free.
 BUSY_SECONDS = 0.1
 DATABASE = "inbox.db"
 SPOOL = "spool"
 
-_INSERT = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO inbox (received_ms, client, root, label, payload, remote) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_BEFORE = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _BRIEF = "SELECT text FROM brief WHERE root = ?"
+#: With which remotes a root is known.
+_KNOWN_IN = "SELECT root FROM brief WHERE root >= 'in:' AND root < 'in;' AND substr(root, -length(?1)) = ?1"
 _HANDED = (
-    "INSERT INTO handed (at_ms, kind, client, session, root, label, asked, ids, tokens) "
-    "VALUES (?, 'brief', ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO handed (at_ms, kind, client, session, root, label, remote, asked, ids, tokens) "
+    "VALUES (?, 'brief', ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 #: The server is not told in which session it is asked. The client's hook comes right after the answer.
 _SESSION = (
@@ -62,6 +66,7 @@ _TROUBLE = (sqlite3.Error, sqlite3.Warning, OSError, ValueError)
 #: Connections are kept to the end of the process and never closed: the last one to close would have to checkpoint
 #: the write-ahead log, which can take longer than everything else here.
 _open: dict[str, sqlite3.Connection] = {}
+_versions: dict[str, int] = {}
 
 
 def append(home: str, row: Row) -> bool:
@@ -70,7 +75,9 @@ def append(home: str, row: Row) -> bool:
     Whether the database took it: where it did not, it is not worth another try to tell it more.
     """
     try:
-        _connect(home).execute(_INSERT, row)
+        inbox = _connect(home)
+        told = (_INSERT, row) if _versions[home] >= _REMOTES else (_INSERT_BEFORE, row[:-1])
+        inbox.execute(*told)
     except _TROUBLE:
         spool(home, row)
         return False
@@ -86,11 +93,20 @@ def read_brief(home: str, root: str) -> str:
     return str(found[0]) if found else ""
 
 
+def holds_another(home: str, root: str, remote: str) -> bool:
+    """Whether a root is known with another remote alone: what is known of it is not of the repository there now."""
+    try:
+        known = {name for (name,) in _connect(home).execute(_KNOWN_IN, (":" + root,))}
+    except _TROUBLE:
+        return False
+    return bool(known) and "in:%s:%s" % (remote, root) not in known
+
+
 def note_brief(home: str, row: Row, session: str, source: str, brief: str) -> None:
     """Note that the brief is handed over for this row, if that can be done; an inbox of before has no place for it."""
     # Its length in tokens is reckoned: a tokenizer takes longer to load than all else here.
     told = (source, json.dumps(named_ids(brief)), len(brief.encode("utf-8", "replace")) // 4)
-    _note(home, _HANDED, (row.received_ms, row.client, session, row.root, row.label, *told))
+    _note(home, _HANDED, (row.received_ms, row.client, session, row.root, row.label, row.remote, *told))
 
 
 def note_session(home: str, now_ms: int, tool: str, session: str, root: str, label: str) -> None:
@@ -148,4 +164,5 @@ def _connect(home: str) -> sqlite3.Connection:
     (version,) = _open[home].execute("PRAGMA user_version").fetchone()
     if not 1 <= version <= SCHEMA:
         raise sqlite3.NotSupportedError("the database has version %d" % version)
+    _versions[home] = version
     return _open[home]

@@ -1,4 +1,4 @@
-"""Which project a directory belongs to, so that worktrees and subdirectories share one memory.
+"""Which project a directory belongs to, so that clones, worktrees and subdirectories share one memory.
 
 A repository comes from anywhere, so what it says of itself is a claim. Whether that counts is decided where events are
 stored: a name that is another project's does only once the user has agreed.
@@ -10,6 +10,7 @@ import os
 from collections import namedtuple
 
 from mcp_memory.capture.redaction import redact
+from mcp_memory.capture.remote import remote_of
 from mcp_memory.capture.settings import is_off, lazy, read_flat
 
 TYPE_CHECKING = False
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
         """`root` is the directory; with it, `label` is the name that a file in there claims. Without it, `label` is
         the name that the user gave in the environment, which is all that counts then.
 
-        A project that is not `enabled` is not captured.
+        A project that is not `enabled` is not captured. `remote` is what the repository is known by on all machines.
         """
 
         root: str
         label: str
         enabled: bool
+        remote: str
 else:
-    Project = namedtuple("Project", "root label enabled")
+    Project = namedtuple("Project", "root label enabled remote")
 
 _FILE = ".mcp-memory.toml"
 #: How directories are named in which this program asks an agent for a summary: what is said there is no one's history.
@@ -50,21 +52,28 @@ def detect(cwd: str, env: Mapping[str, str]) -> Project:
         path = path if not shorter or shorter.endswith(":") else shorter
     # Without git, it is the nearest directory above that holds our own file.
     marked = (place for place in _parents(path) if os.path.isfile(os.path.join(place, _FILE)))
-    root = _git_root(path) or next(marked, "") or path
+    repository, config, own = _repository(path)
+    root = repository or next(marked, "") or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}
     enabled = not is_off(told.get("enabled", "")) and OWN_QUESTIONS not in path
     given = env.get("MCP_MEMORY_PROJECT", "").strip()
     if given:
-        return Project("", redact(given), enabled)
-    return Project(redact(root), redact(told.get("project", "").strip()), enabled)
+        return Project("", redact(given), enabled, "")
+    remote = redact(remote_of(config, own)) if config and enabled else ""
+    return Project(redact(root), redact(told.get("project", "").strip()), enabled, remote)
 
 
-def places(root: str, label: str) -> list[str]:
-    """Under which names the store knows this project, the first of them first: a claim that counts before the root."""
+def places(root: str, label: str, remote: str = "") -> list[str]:
+    """Under which names the store knows this project, the best of them first.
+
+    A claim that counts comes before all others, then a clone that the user keeps apart, the remote, and the root.
+    """
     if label and not root:
-        return ["label:" + label]
+        return ["remote:" + remote, "label:" + label] if remote else ["label:" + label]
     # The length tells where the label ends, whatever stands in it.
-    return ["claim:%d:%s:%s" % (len(label), label, root), root] if label else [root]
+    claimed = ["claim:%d:%s:%s" % (len(label), label, root)] if label else []
+    shared = ["at:%d:%s:%s" % (len(remote), remote, root), "remote:" + remote] if remote else []
+    return [*claimed, *shared, root]
 
 
 def _parents(path: str) -> list[str]:
@@ -78,17 +87,18 @@ def _parents(path: str) -> list[str]:
     return found
 
 
-def _git_root(path: str) -> str:
+def _repository(path: str) -> tuple[str, str, str]:
+    """The root of the repository that a path is in, its config, and the worktree that this must be for, if any."""
     for directory in _parents(path):
         git = os.path.join(directory, ".git")
         if os.path.isfile(os.path.join(git, "HEAD")):
-            return directory
+            return directory, os.path.join(git, "config"), ""
         if os.path.isfile(git):
-            return _linked_root(directory, git)
-    return ""
+            return _linked(directory, git)
+    return "", "", ""
 
 
-def _linked_root(directory: str, git: str) -> str:
+def _linked(directory: str, git: str) -> tuple[str, str, str]:
     """A `.git` file leads to a worktree's own directory, whose `commondir` leads to the repository.
 
     A submodule has no `commondir`: it is a project of its own. So is a directory that no repository has for a worktree:
@@ -96,17 +106,18 @@ def _linked_root(directory: str, git: str) -> str:
     """
     own = _first_line(git)
     if not own.startswith("gitdir:"):
-        return directory
+        return directory, "", ""
     own = os.path.join(directory, own[len("gitdir:") :].strip())
     common = _first_line(os.path.join(own, "commondir"))
     if not common:
-        return directory
+        return directory, os.path.join(os.path.realpath(own), "config"), directory
     common = os.path.realpath(os.path.join(own, common))
     known = os.path.dirname(os.path.join(own, _first_line(os.path.join(own, "gitdir"))))
     inside = os.path.dirname(os.path.dirname(os.path.realpath(own))) == common
     if not inside or os.path.realpath(known) != os.path.realpath(directory):
-        return directory
-    return os.path.dirname(common) if os.path.basename(common) in (".git", ".bare") else common
+        return directory, "", ""
+    root = os.path.dirname(common) if os.path.basename(common) in (".git", ".bare") else common
+    return root, os.path.join(common, "config"), ""
 
 
 def _first_line(path: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mcp_memory.capture.remote import normalized
 from mcp_memory.clients.lines import TranscriptReader, UnreadableLine, growing, milliseconds, peek
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role, parse_ulid
@@ -67,6 +68,7 @@ def event_of_line(value: Mapping[str, Any]) -> Captured:
     source_ids: object = value.get("source_ids") if key else [source_id] * bool(source_id)
     if not isinstance(source_ids, list) or not all(isinstance(name, str) for name in source_ids):
         raise UnreadableLine(f"source_ids is not a list of names: {_shown(source_ids)}")
+    remote = _text(value, "remote", required=False)
     line = hashlib.blake2b(f"{role}|{timestamp}|{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()
     return Captured(
         client=client,
@@ -80,6 +82,7 @@ def event_of_line(value: Mapping[str, Any]) -> Captured:
         metadata={name: item for name, item in metadata.items() if name != _PIN},
         key=key,
         project=_text(value, "project", required=False),
+        remote=normalized(remote if "://" in remote else f"https://{remote}") if remote else "",
         was_note=event_type is EventType.NOTE or _PIN in metadata,
     )
 

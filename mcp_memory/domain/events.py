@@ -106,7 +106,7 @@ class Captured:
     `source_key` names the event within (client, session) whichever way it reached us, so that the hook and the
     transcript of one message give one event; `source_ids` are the client's own names of the lines behind it. `key` is
     given where the event was stored before, and comes back from an export. `cwd` is the directory it was said in,
-    `project` the name that the source gives its project; `was_note`: the source calls it a note or pinned.
+    `project` and `remote` what the source calls its project; `was_note`: the source calls it a note or pinned.
     """
 
     client: str
@@ -121,6 +121,7 @@ class Captured:
     key: bytes = b""
     cwd: str = ""
     project: str = ""
+    remote: str = ""
     was_note: bool = False
 
 
@@ -185,6 +186,7 @@ class Intake:
     events: tuple[Event, ...]
     root: str
     label: str = ""
+    remote: str = ""
     author: str = ""
 
 

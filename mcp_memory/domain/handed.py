@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
-from mcp_memory.domain.projects import KEY_BEGINNING, Coverage
+from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, PlaceName
 from mcp_memory.domain.toc import parse_node_id
 from mcp_memory.errors import BadId
 
@@ -24,7 +24,7 @@ _SHORTEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One text that an agent was given. `root` and `label` are the place of the project that it is about."""
+    """One text that an agent was given. `root`, `label` and `remote` are the place of the project it is about."""
 
     at_ms: int
     kind: str
@@ -32,6 +32,7 @@ class Handed:
     session: str = ""
     root: str = ""
     label: str = ""
+    remote: str = ""
     #: Which run of the server answered; empty for the hook.
     server: str = ""
     asked: str = ""
@@ -43,8 +44,8 @@ class Handed:
     id: int = 0
 
     @property
-    def place(self) -> tuple[str, str]:
-        return self.root, self.label
+    def place(self) -> PlaceName:
+        return self.root, self.label, self.remote
 
     def names(self, wanted: Iterable[str]) -> bool:
         """Whether it named one of these, whichever of them was written out or short."""
@@ -60,7 +61,7 @@ class Handed:
         sessions = [one.removeprefix("session:") for one in self.ids]
         told = "\n".join(f'"{part}"' for part in (self.session, self.asked, *self.ids, *sessions))
         session = coverage.wish.session_id
-        if coverage.covers(self.at_ms, self.root, self.label, told):
+        if coverage.covers(self.at_ms, self.root, self.label, told, self.remote):
             return True
         # Thousands are asked, and most hold nothing like it.
         if session and session[:_SHORTEST] in told and self.names([session]):
@@ -74,7 +75,7 @@ class HandedQuery:
 
     kind: str | None = None
     session: str | None = None
-    places: tuple[tuple[str, str], ...] | None = None
+    places: tuple[PlaceName, ...] | None = None
     before: int | None = None
     limit: int = 50
 

@@ -12,6 +12,8 @@ from mcp_memory.domain.text import holds, same_letters
 _UNFIT = re.compile(r"[^\w.]+")
 #: The project of a place whose name holds nothing to call it by.
 NAMELESS = "home"
+#: Root, label and remote by which the project of a place is found.
+PlaceName = tuple[str, str, str]
 #: Bytes of a key that a short id tells.
 KEY_BEGINNING = 5
 
@@ -22,13 +24,30 @@ def slugify(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectPlace:
+    """A directory of a project, and the remote that it was last seen with.
+
+    `joined`: the remote made it part of a project that was there before. `slug` is what its own was called until then.
+    """
+
+    path: str
+    remote: str = ""
+    joined: bool = False
+    slug: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectInfo:
+    """A project with its counts, the remotes by which it is known on every machine, and where it is on this one."""
+
     slug: str
     root: str
     sessions: int
     events: int
     first_ms: int | None
     last_ms: int | None
+    remotes: tuple[str, ...] = ()
+    places: tuple[ProjectPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +104,15 @@ class Coverage:
     #: How the keys of all forgotten events, and of grips on them, begin.
     beginnings: frozenset[bytes] = frozenset()
 
-    def covers(self, received_ms: int, root: str, label: str, payload: str) -> bool:
+    def covers(self, received_ms: int, root: str, label: str, payload: str, remote: str = "") -> bool:
         """Whether a captured payload falls under the wish."""
         wish = self.wish
         if wish.before_ms is not None:
             return received_ms < wish.before_ms
         if wish.project is not None:
-            known = [place for place in places(root, label) if place in self.places or place in self.others]
+            known = [place for place in places(root, label, remote) if place in self.places or place in self.others]
             return known[0] in self.places if known else bool(label and not root) and slugify(label) == wish.project
-        return self.is_in(f"{root}\n{label}\n{payload}")
+        return self.is_in(f"{root}\n{label}\n{remote}\n{payload}")
 
     def covers_rest(self, modified_ms: int, text: str) -> bool:
         """The same for what is left of a payload that cannot be read."""

@@ -188,7 +188,7 @@ def at_one_moment(
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`root` and `label` name the current project, which need not be in memory yet."""
+    """`root`, `label` and `remote` name the current project, which need not be in memory yet."""
 
     reader: ReadStore
     renderer: Renderer
@@ -196,6 +196,7 @@ class Answers:
     zone: tzinfo
     root: str
     label: str = ""
+    remote: str = ""
     reach: Reach = Reach.EVERYTHING
 
     @property
@@ -216,7 +217,7 @@ class Answers:
 
     async def view(self) -> Scope:
         """From where something is seen that is asked for by its id, and whether that may be of another project."""
-        home = await self.reader.project_of_root(self.root, self.label)
+        home = await self.reader.project_of_root(self.root, self.label, self.remote)
         return Scope(home, None, self.reach is Reach.HOME)
 
     async def waiting(self, scope: Scope) -> str:

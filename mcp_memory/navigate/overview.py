@@ -14,6 +14,7 @@ from mcp_memory.domain.events import MESSAGES, Event, EventQuery
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.inventory import FileActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost
+from mcp_memory.domain.projects import PlaceName
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Scope
 from mcp_memory.lexicon import word_lists
@@ -23,8 +24,6 @@ from mcp_memory.search.hits import Results
 from mcp_memory.search.question import Query
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import ReadStore
-
-Place = tuple[str, str]
 
 #: What a session came to is told by bullets of these kinds, else by its last words.
 _ENDS = (Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION, Kind.OPEN)
@@ -108,13 +107,13 @@ async def recalled_totals(
     return sorted(found, key=lambda total: total.kind != BRIEF)
 
 
-async def places_of(reader: ReadStore, inbox: Inbox, project: str) -> tuple[Place, ...]:
+async def places_of(reader: ReadStore, inbox: Inbox, project: str) -> tuple[PlaceName, ...]:
     """The places of which something was handed over and that are this project's."""
     slugs = await _slugs(reader, await inbox.handed_places())
     return tuple(place for place, slug in slugs.items() if slug == project)
 
 
-async def _slugs(reader: ReadStore, places: Iterable[Place]) -> dict[Place, str]:
+async def _slugs(reader: ReadStore, places: Iterable[PlaceName]) -> dict[PlaceName, str]:
     return {place: (await reader.project_of_root(*place) if any(place) else None) or "" for place in places}
 
 

@@ -22,6 +22,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp_memory.capture.project import detect
 from mcp_memory.clients.port import BadLine, Client
 from mcp_memory.domain.events import Captured, Intake
+from mcp_memory.domain.projects import PlaceName
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import Cleared, Intaker, by_session, checkpoint_name, is_enough, portions
@@ -75,7 +76,7 @@ async def import_files(
     `passing` are files that are there for this one time: how far they were read is of no use.
     """
     started = time.monotonic()
-    place = (project_root, "" if project_root else project) if project else None
+    place = (project_root, "" if project_root else project, "") if project else None
     saved = {path: await inbox.checkpoint(checkpoint_name(path)) for _, path in sources if path not in passing}
     trial = log.trial() if dry_run else None
     importer = _Importer(sources, saved, intaker, place, passing)
@@ -126,10 +127,10 @@ class _Importer:
     sources: Sequence[Source]
     saved: Mapping[Path, Mapping[str, Any]]
     intaker: Intaker
-    #: Root and label of the project that everything goes into, if one is given.
-    place: tuple[str, str] | None
+    #: Where the project is that everything goes into, if one is given.
+    place: PlaceName | None
     passing: Collection[Path]
-    _roots: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    _roots: dict[str, PlaceName | None] = field(default_factory=dict)
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
         with ThreadPoolExecutor(1) as counting:
@@ -173,14 +174,14 @@ class _Importer:
             before += _size(path)
         yield batch
 
-    def _place(self, captured: Sequence[Captured], index: int) -> tuple[str, str] | None:
-        """Root and label of the project a session belongs to, worked out once per directory; None if it opted out."""
+    def _place(self, captured: Sequence[Captured], index: int) -> PlaceName | None:
+        """The place of the project a session belongs to, worked out once per directory; None if it opted out."""
         project, cwd = captured[index].project, captured[index].cwd
         if self.place or project:
-            return self.place or ("", project)
+            return self.place or ("", project, captured[index].remote)
         if cwd not in self._roots:
             found = detect(cwd, {})
-            self._roots[cwd] = (found.root, found.label) if found.enabled else None
+            self._roots[cwd] = (found.root, found.label, found.remote) if found.enabled else None
         return self._roots[cwd]
 
 

@@ -26,7 +26,8 @@ from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, Intake, Role, event_key, opaque
-from mcp_memory.store.inbox_port import Inbox, InboxRow
+from mcp_memory.domain.projects import PlaceName
+from mcp_memory.store.inbox_port import Inbox, InboxRow, Payload
 from mcp_memory.store.port import Share, Store
 
 logger = logging.getLogger(__name__)
@@ -48,8 +49,6 @@ _FIELDS = ("received_ms", "client", "root", "label", "payload")
 CountAll = Callable[[Sequence[str]], list[int]]
 #: A text without secrets, and whether it was cut.
 Cleared = tuple[Clean, bool]
-#: When a payload was received, its client, root and label of its project, and itself.
-SpoolRow = tuple[int, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,8 @@ class Intaker:
         ]
 
 
-def by_session(events: Sequence[Event], place_of: Callable[[int], tuple[str, str] | None]) -> list[Intake]:
-    """Events in the order they came, grouped by session, each with root and label of the project of its first event.
+def by_session(events: Sequence[Event], place_of: Callable[[int], PlaceName | None]) -> list[Intake]:
+    """Events in the order they came, grouped by session, each with the place of the project of its first event.
 
     Sessions that have no place are left out.
     """
@@ -153,11 +152,11 @@ class Done:
 
 @dataclass(slots=True)
 class _Round:
-    """What one round of the inbox comes to; an event comes with root and label of the project it was captured in."""
+    """What one round of the inbox comes to; an event comes with the place of the project it was captured in."""
 
-    events: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
-    fallback: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
-    transcripts: dict[Path, tuple[Client, tuple[str, str]]] = field(default_factory=dict)
+    events: list[tuple[Captured, PlaceName]] = field(default_factory=list)
+    fallback: list[tuple[Captured, PlaceName]] = field(default_factory=list)
+    transcripts: dict[Path, tuple[Client, PlaceName]] = field(default_factory=dict)
     consumed: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     compacting: list[tuple[str, str]] = field(default_factory=list)
@@ -247,7 +246,7 @@ def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Round, seen: dic
     before, seen[name] = seen.get(name), row.received_ms
     if before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS:
         return
-    place = row.root, row.label
+    place = row.root, row.label, row.remote
     if reading.compacting:
         batch.compacting.append((client, reading.session_id))
     batch.events += [(event, place) for event in reading.events]
@@ -353,7 +352,7 @@ async def drain_spool(inbox: Inbox, folder: Path) -> int:
     return len(rows)
 
 
-def _read_spool(folder: Path) -> list[tuple[Path, SpoolRow | None]]:
+def _read_spool(folder: Path) -> list[tuple[Path, Payload | None]]:
     """What the first of the files hold, until it is enough for one round."""
     before = time.time() - ABANDONED_SECONDS
     for path in folder.glob("*.json.tmp"):
@@ -364,23 +363,25 @@ def _read_spool(folder: Path) -> list[tuple[Path, SpoolRow | None]]:
     files, chars = [], 0
     for path in sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else ():
         files.append((path, row := _spooled(path)))
-        chars += len(row[-1]) if row else 0
+        chars += len(row[4]) if row else 0
         if chars > PORTION_CHARS:
             break
     return files
 
 
-def _spooled(path: Path) -> SpoolRow | None:
+def _spooled(path: Path) -> Payload | None:
     """What a file holds, if it can go into the inbox: one that cannot must not keep all others out."""
     if not path.is_file():  # a pipe would be waited for
         return None
     try:
         row = json.loads(path.read_text("utf-8"))
         received, client, root, label, payload = (row[name] for name in _FIELDS)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        remote = row.get("remote", "")  # an earlier hook tells none
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
+    texts = (client, root, label, payload, remote)
+    if not isinstance(received, int) or not all(isinstance(value, str) for value in texts):
         return None
     if received < 0 or received not in TIMES:
         return None
-    return received, clean(client), clean(root), clean(label), clean(payload)
+    return received, clean(client), clean(root), clean(label), clean(payload), clean(remote)

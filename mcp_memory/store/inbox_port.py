@@ -8,7 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.handed import Handed, HandedQuery, HandedTotal
-from mcp_memory.domain.projects import Coverage
+from mcp_memory.domain.projects import Coverage, PlaceName
+
+#: When a payload was received, its client, root and label of its project, itself, and the project's remote if any.
+Payload = tuple[int, str, str, str, str] | tuple[int, str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class InboxRow:
     root: str
     label: str
     payload: str
+    remote: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Inbox(Protocol):
 
     async def rows(self, limit: int) -> list[InboxRow]: ...
 
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+    async def post(self, rows: Iterable[Payload]) -> None:
         """Append what the hook could only spool."""
 
     async def reopen(self, version: str = "") -> None:
@@ -87,11 +91,11 @@ class Inbox(Protocol):
     async def handed(self, query: HandedQuery) -> list[Handed]:
         """What agents were given, newest first."""
 
-    async def handed_totals(self, since_ms: int, places: Sequence[tuple[str, str]] | None = None) -> list[HandedTotal]:
+    async def handed_totals(self, since_ms: int, places: Sequence[PlaceName] | None = None) -> list[HandedTotal]:
         """The same counted by kind, from a time on and, if given, of these places alone."""
 
-    async def handed_places(self) -> list[tuple[str, str]]:
-        """Root and label of all places of which something was handed over."""
+    async def handed_places(self) -> list[PlaceName]:
+        """All places of which something was handed over."""
 
     async def counts(self) -> InboxCounts: ...
 

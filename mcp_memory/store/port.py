@@ -79,7 +79,10 @@ class ReadStore(SearchIndex, Protocol):
 
     # projects and sessions
 
-    async def project_of_root(self, root: str, label: str) -> str | None: ...
+    async def project_of_root(self, root: str, label: str, remote: str = "") -> str | None: ...
+
+    async def remotes(self) -> dict[str, str]:
+        """By which remote projects are known on every machine, by their slugs; the others have none."""
 
     async def root_of(self, project: str) -> str | None:
         """The root by which the store knows a project; None if it does not."""
@@ -397,10 +400,8 @@ class Store(ReadStore, Protocol):
     def lease(self, name: str = "pipeline") -> Lease: ...
 
     async def has_work(self, now_ms: int, busy: range, closed_before_ms: int, revision: int = 0) -> bool:
-        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods.
-
-        With a `revision`, nodes of an earlier one are work too.
-        """
+        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods; given a
+        `revision`, nodes of an earlier one too."""
 
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
         """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
@@ -418,10 +419,8 @@ class Store(ReadStore, Protocol):
         """Index everything anew, and drop what is derived where it is not whole. Whether the tree was kept."""
 
     async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
-        """Forget in one transaction, with all that was made of it; a dry run counts and changes nothing.
-
-        Neither a later import nor another source brings it back.
-        """
+        """Forget in one transaction, with all that was made of it: neither a later import nor another source brings it
+        back. A dry run counts and changes nothing."""
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the files; what keeps it there for now, or nothing."""
@@ -432,7 +431,10 @@ class Store(ReadStore, Protocol):
     async def merge(self, source: str, target: str) -> int:
         """Move all sessions of one project into another; returns how many."""
 
-    async def trust(self, root: str, label: str) -> Claim:
+    async def split(self, slug: str, roots: Sequence[str]) -> dict[str, str]:
+        """Take places out of a project, or all that a remote joined to it; each with the slug that it has now."""
+
+    async def trust(self, root: str, label: str, remote: str = "") -> Claim:
         """Let the name that a directory claims count from now on. What was captured until then stays where it is."""
 
     async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:

@@ -6,7 +6,8 @@ Each answers with a dictionary for --json, with a text, or with 0 if it has prin
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from anyio import to_thread
 
 from mcp_memory.app import App
+from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import body_lines
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.browse import session_name
@@ -77,11 +79,17 @@ async def projects(app: App, options: argparse.Namespace) -> Answer:
     found: list[dict[str, Any]] = [
         {
             "slug": info.slug,
-            "path": info.root.removeprefix("label:"),
+            "path": _path_of(info),
             "sessions": info.sessions,
             "events": info.events,
             "first": iso(info.first_ms) if info.first_ms is not None else None,
             "last": iso(info.last_ms) if info.last_ms is not None else None,
+            "remote": info.remotes[0] if info.remotes else None,
+            "remotes": list(info.remotes),
+            "places": [
+                {"path": place.path, "remote": place.remote or None, "joined": place.joined, "was": place.slug or None}
+                for place in info.places
+            ],
         }
         for info in await app.store.projects()
     ]
@@ -91,10 +99,33 @@ async def projects(app: App, options: argparse.Namespace) -> Answer:
         return "No project is in memory yet."
     return terminal.show(
         *(
-            Listed(_held(each), id=each["path"] if each["path"] != each["slug"] else "", lead=each["slug"])
+            Listed(
+                _held(each),
+                id=each["path"] if each["path"] != each["slug"] else "",
+                below=[Listed(line, point=True) for line in _why_one(each)],
+                lead=each["slug"],
+            )
             for each in found
         )
     )
+
+
+def _path_of(info: ProjectInfo) -> str:
+    """Where a project is: the root it is known by, one of its places, or the name that was given."""
+    if info.root.startswith("remote:") or (info.root.startswith("label:") and info.places):
+        return info.places[0].path if info.places else info.slug
+    return info.root.removeprefix("label:")
+
+
+def _why_one(project: Mapping[str, Any]) -> Iterator[str]:
+    """By which remotes a project is known everywhere, and why its places are one."""
+    yield from (f"known by its remote {remote}" for remote in project["remotes"])
+    for place in project["places"]:
+        if place["path"] == project["path"] and not place["joined"]:
+            continue
+        was = f"; it was {place['was']} until then" if place["was"] else ""
+        reason = f"joined by its remote{was}" if place["joined"] else "joined by `projects merge`"
+        yield f"{place['path']}: {reason}"
 
 
 def _held(project: Mapping[str, Any]) -> str:
@@ -181,6 +212,8 @@ async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
 
     if options.action == "trust":
         return await _trust(app, options)
+    if options.action == "split":
+        return await _split(app, options)
     if len(options.names) != 2:
         raise UsageError(f"`projects {options.action}` takes two slugs, the old one and the new one.")
     old, new = options.names
@@ -193,6 +226,23 @@ async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
     await app.inbox.drop([f"label:{old}"])
     shape = {"action": options.action, "from": old, "to": new}
     return shape if options.json else f"{old} is {new} now."
+
+
+async def _split(app: App, options: argparse.Namespace) -> Answer:
+    """Undo what a remote has joined, for good: these places keep a memory of their own from now on."""
+    from mcp_memory.surfaces.process_command import until_idle
+
+    if not options.names:
+        raise UsageError("`projects split` takes a slug, and the places to split off if not all that were joined.")
+    slug, *named = options.names
+    known = {place.path for info in await app.store.projects() for place in info.places}
+    absolute = await to_thread.run_sync(lambda: [os.path.realpath(path) for path in named])
+    chosen = [path if path in known else real for path, real in zip(named, absolute, strict=True)]
+    given = await app.store.split(slug, chosen)
+    await until_idle(app)
+    if options.json:
+        return {"action": "split", "from": slug, "places": [{"path": root, "slug": to} for root, to in given.items()]}
+    return "\n".join(f"{root} is {to} now, and no longer {slug}." for root, to in given.items())
 
 
 async def _trust(app: App, options: argparse.Namespace) -> Answer:
@@ -211,7 +261,7 @@ async def _trust(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError(f'{file} {claimed}. Write project = "{name}" there first, or run this where it is written.')
     # What waits was captured before the user agreed.
     await until_idle(app)
-    claim = await app.store.trust(place.root, place.label)
+    claim = await app.store.trust(place.root, place.label, place.remote)
     if claim.owner:
         await until_idle(app)
     if options.json:

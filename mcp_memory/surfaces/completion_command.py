@@ -189,12 +189,12 @@ async def candidates(answers: Answers, kind: str, typed: str, project: str | Non
     if kind == "project":
         return [slug for slug in slugs if slug.startswith(typed)]
     named = project if project in slugs else None
-    home = None if project == "*" else named or await store.project_of_root(answers.root, answers.label)
+    home = None if project == "*" else named or await store.project_of_root(answers.root, answers.label, answers.remote)
     if home is None and kind == "session_id":
         return await store.sessions(typed, _MOST)
     found: list[str] = []
     for slug in [home] if home else slugs[:_PROJECTS]:
-        here = replace(answers, root=await store.root_of(slug) or "", label="")
+        here = replace(answers, root=await store.root_of(slug) or "", label="", remote="")
         values = await here.complete(kind, typed)
         foreign = kind == "node_id" and not home and "@" not in typed
         found += [f"{value}@{slug}" for value in values] if foreign else values

@@ -244,7 +244,8 @@ def _capture(settings: Settings) -> Iterator[Problem]:
         if read_flat(str(file)).get("enabled", "").lower() not in ("false", "0", "no", "off"):
             why, fix = f"{file} cannot be read for certain, and may say enabled = false", f"Correct {file}."
         yield Problem("this project is switched off", f"{why}: its sessions are not remembered.", fix)
-    claim = diagnosis.claim(settings.database, place.root, place.label) if place.label else None
+    known_as = place.root, place.label, place.remote
+    claim = diagnosis.claim(settings.database, *known_as) if place.label else None
     if claim and claim.owner and not settings.project:
         own = f"the project {claim.own}" if claim.own else "a project of its own"
         why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."

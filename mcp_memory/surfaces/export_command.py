@@ -85,12 +85,15 @@ async def _file(app: App, project: str | None, target: Path, meter: Meter) -> in
 
 async def _lines(app: App, project: str | None, file: TextIO, meter: Meter | None, between: str = "") -> int:
     count = last = total = 0
+    remotes = await app.store.remotes()
     if meter and meter.shown:
         total = sum(info.events for info in await app.store.projects() if project in (None, info.slug))
     while page := await app.store.log(last, project, _PAGE):
         for last, event in page:  # noqa: B007
             # As `import --client jsonl` reads it again.
             line = {**event_shape(event), "source_ids": list(event.source_ids), "metadata": dict(event.metadata)}
+            if remote := remotes.get(event.project):
+                line["remote"] = remote  # by which another machine knows the project
             file.write(f"{between if count else ''}{json.dumps(line, ensure_ascii=True)}\n")
             count += 1
         if meter:

@@ -180,9 +180,10 @@ def _spooled(folder: Path, reach: Coverage) -> list[Path]:
             text = path.read_text("utf-8", "replace")
             try:
                 row = json.loads(text)
-                parts = (int(row["received_ms"]), str(row["root"]), str(row["label"]), str(row["payload"]))
-                falls_under = reach.covers(*parts)
-            except (ValueError, KeyError, TypeError, RecursionError):
+                root, label, payload = (str(row[name]) for name in ("root", "label", "payload"))
+                remote = str(row.get("remote", ""))
+                falls_under = reach.covers(int(row["received_ms"]), root, label, payload, remote)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 falls_under = reach.covers_rest(int(path.stat().st_mtime * 1000), text)
             if falls_under:
                 found.append(path)

@@ -162,7 +162,7 @@ async def _segment(app: App) -> tuple[list[Event], str]:
     A memory that has none lends one of the sample history.
     """
     few, many = THRESHOLDS[Depth.NONE], THRESHOLDS[Depth.STANDARD]
-    home = await app.store.project_of_root(app.home_root, app.home_label)
+    home = await app.store.project_of_root(*app.home)
     for project in dict.fromkeys([home, None]):
         latest = await app.store.nodes(NodeQuery.latest(project, Level.SEGMENT, _LOOKED_AT, bullets=False))
         fitting = [node for node in latest if node.session_id and not node.open and few <= node.weight < many]

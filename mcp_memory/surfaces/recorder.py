@@ -155,28 +155,29 @@ class Recorder:
 
         text = answered.text
         foot = _FOOT.search(text)
-        root, label = await self._place(app, answered.arguments.get("project"))
+        place = await self._place(app, answered.arguments.get("project"))
         return Handed(
             at_ms=answered.at_ms,
             kind=answered.kind,
             client=safe(redact(answered.client), _CLIENT_CHARS),
-            root=root,
-            label=label,
+            root=place[0],
+            label=place[1],
+            remote=place[2],
             server=self._server,
             asked=safe(redact(answered.asked), ASKED_CHARS),
-            ids=tuple(await self._whole(app, named_ids(text)) if (root, label) == ("", "") else named_ids(text)),
+            ids=tuple(await self._whole(app, named_ids(text)) if not any(place) else named_ids(text)),
             tokens=int(foot[1]) if foot else app.answers.renderer.count(text),
         )
 
     @staticmethod
     async def _whole(app: App, ids: list[str]) -> list[str]:
         """Ids of an answer about all projects, in which those of the project here come without its name."""
-        home = await app.store.project_of_root(app.home_root, app.home_label)
+        home = await app.store.project_of_root(*app.home)
         return [f"{one}@{home}" if home and one.startswith("toc:") and "@" not in one else one for one in ids]
 
-    async def _place(self, app: App, project: object) -> tuple[str, str]:
+    async def _place(self, app: App, project: object) -> tuple[str, str, str]:
         """Of which project it is: of the one that was named, of none if all were meant, else of the one here."""
         if project == "*":
-            return "", ""
+            return "", "", ""
         root = await app.store.root_of(project) if isinstance(project, str) and project else None
-        return (root, "") if root is not None else (app.home_root, app.home_label)
+        return (root, "", "") if root is not None else app.home

@@ -70,8 +70,9 @@ def test_nothing_is_noted_if_nothing_is_to_be_kept(machine: Machine, by: str) ->
     assert sessions(machine) == [""]
 
 
-def test_an_inbox_of_the_version_before_takes_events_and_gives_briefs(machine: Machine) -> None:
-    machine.make_database(version=1)
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_inbox_of_a_version_before_takes_events_and_gives_briefs(machine: Machine, version: int) -> None:
+    machine.make_database(version=version)
     machine.say(BRIEF)
     done = machine.hook(machine.payload("SessionStart"))
     assert (b"Decided" in done.stdout, done.stderr) == (True, b"")

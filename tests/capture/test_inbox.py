@@ -23,7 +23,7 @@ def expect_spooled(machine: Machine, prompt: str = "remember the spool") -> None
     done = machine.hook(machine.payload("UserPromptSubmit", prompt=prompt))
     assert (done.stdout, done.stderr) == (b"", b"")
     (row,) = machine.spooled()
-    assert set(row) == {"received_ms", "client", "root", "label", "payload"}
+    assert set(row) == {"received_ms", "client", "root", "label", "payload", "remote"}
     assert json.loads(row["payload"])["prompt"] == prompt
     assert (row["client"], row["root"]) == ("claude-code", str(machine.project.resolve()))
 

@@ -120,8 +120,8 @@ def test_directory_that_is_gone_belongs_to_the_repository_it_was_in(repo: Path) 
 
 def test_label_and_opting_out_are_read_from_the_root(repo: Path) -> None:
     (repo / ".mcp-memory.toml").write_text('# ours\nproject = "atlas" # name\nenabled = false\n')
-    assert detect(str(repo / "src"), {}) == Project(str(repo), "atlas", False)
-    assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}) == Project("", "other", False)
+    assert detect(str(repo / "src"), {}) == Project(str(repo), "atlas", False, "")
+    assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}) == Project("", "other", False, "")
 
 
 def test_no_claim_is_mistaken_for_another() -> None:
@@ -131,7 +131,7 @@ def test_no_claim_is_mistaken_for_another() -> None:
 
 
 def test_enabled_by_default_and_with_an_unreadable_file_that_says_nothing_of_it(repo: Path) -> None:
-    assert detect(str(repo), {}) == Project(str(repo), "", True)
+    assert detect(str(repo), {}) == Project(str(repo), "", True, "")
     (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n project")
     assert detect(str(repo), {}).enabled
     (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n enabled")

@@ -18,6 +18,7 @@ from mcp_memory.domain.nodes import SegmentSummary
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.segment import PORTION
+from mcp_memory.store.inbox_port import Payload
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.support import all_nodes, conversation, database_of, learn, memory, tell
@@ -131,7 +132,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
         spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(prompt))))
         tried = 0
 
-        async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        async def post(rows: Iterable[Payload]) -> None:
             nonlocal tried
             tried += 1
             await usual(rows)

@@ -56,10 +56,10 @@ async def test_each_answer_is_noted_with_its_call_and_what_it_named(settings: Se
         ("resource", "memory://toc"),
     ]
     assert [row.place for row in rows] == [
-        ("", "tidepool-api"),
-        ("label:tidepool-web", ""),
-        ("", ""),
-        ("", "tidepool-api"),
+        ("", "tidepool-api", ""),
+        ("label:tidepool-web", "", ""),
+        ("", "", ""),
+        ("", "tidepool-api", ""),
     ]
     # Where all projects were meant, each id says of which it is.
     assert rows[2].ids

@@ -61,6 +61,7 @@ _NAMES = """
     WHERE holds(s.session_id, ?1)
 """
 _EMPTY = "SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)"
+_NAMES_OF = "SELECT root FROM project_alias WHERE project = ? UNION SELECT root FROM project WHERE id = ?"
 _PLACES = """
     SELECT root, slug FROM project
     UNION ALL SELECT a.root, p.slug FROM project_alias a JOIN project p ON p.id = a.project
@@ -159,7 +160,7 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
     forget_records(tx, [event.number for event in touched])
-    _drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
+    drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     _drop_events(tx, found.events)
     if wish.match is not None:
         sought = same_letters(wish.match)
@@ -168,6 +169,7 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
             clear = [json.dumps(value, ensure_ascii=False) for value in values]
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
+        tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
     tx.run(
@@ -183,7 +185,7 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
     return found.told
 
 
-def _drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
+def drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
     """Take away the segments of the sessions from the first forgotten event on, and every period above them."""
     earliest: dict[int, int] = {}
     for session, timestamp_ms in places:
@@ -210,7 +212,7 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     """Take away what says it though its events do not."""
     for node, project, level, key, session, start_ms in tx.fetch(_SAYING, (sought,)):
         if level == Level.SEGMENT and session is not None:
-            _drop_segments(tx, [(session, start_ms)])
+            drop_segments(tx, [(session, start_ms)])
         if level != Level.SEGMENT:
             tx.run(
                 "INSERT INTO dirty_node (project, level, key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -285,6 +287,8 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,)):
             remove_node(tx, node)
         tx.keep_counting("project")
+        tx.run(f"UPDATE session SET place = '' WHERE place IN ({_NAMES_OF})", (project, project))
+        tx.run(f"DELETE FROM place WHERE root IN ({_NAMES_OF})", (project, project))
         for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
             tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
         tx.run("DELETE FROM project WHERE id = ?", (project,))

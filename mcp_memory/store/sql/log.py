@@ -1,27 +1,20 @@
-"""The event log: each event once, however often and whichever way it is told, and the projects that events are of.
-
-A directory may claim a name, in a file that anyone can have written. A name that no one has becomes its own; one that
-is another project's counts only where the user has agreed, which an alias of the claim and the directory says.
-"""
+"""The event log: each event once, however often and whichever way it is told."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.capture.project import places
-from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
-from mcp_memory.domain.projects import Claim, slugify
 from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.projects import notice, place_of, project_of
 from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
@@ -103,10 +96,10 @@ _ADD_ASKED = (
     f"WHERE client = ? AND session_id = ? {_ASKED_TOO}"
 )
 _SESSION = (
-    "SELECT s.id, p.root, s.author FROM session s JOIN project p ON p.id = s.project "
+    "SELECT s.id, p.root, s.project, s.author FROM session s JOIN project p ON p.id = s.project "
     "WHERE s.client = ? AND s.session_id = ?"
 )
-_NEW_SESSION = "INSERT INTO session (id, project, client, session_id, author) VALUES (?, ?, ?, ?, ?)"
+_NEW_SESSION = "INSERT INTO session (id, project, client, session_id, author, place) VALUES (?, ?, ?, ?, ?, ?)"
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
@@ -117,49 +110,6 @@ _TOOLS_TOLD = (
 )
 _NAME_IT = "INSERT INTO meta (key, value) VALUES ('memory', ?) ON CONFLICT DO NOTHING"
 _NAME = "SELECT value FROM meta WHERE key = 'memory'"
-#: By the places under which it may be known, the first of them first; a name that the user gave also means the project
-#: that already has it as its slug.
-FIND = """
-    SELECT id, slug, root FROM project WHERE id = coalesce(
-        (SELECT project FROM project_alias WHERE root = ?1), (SELECT id FROM project WHERE root = ?1),
-        (SELECT project FROM project_alias WHERE root = ?2), (SELECT id FROM project WHERE root = ?2),
-        (SELECT id FROM project WHERE slug = ?3))
-"""
-
-
-def sought(root: str, label: str) -> tuple[str, str, str]:
-    """What FIND is asked for: by a root and the label that is claimed there, or by a label that the user gave."""
-    first, *more = places(root, label)
-    return first, more[0] if more else first, slugify(label) if label and not root else ""
-
-
-def project_of(tx: Transaction, root: str, label: str) -> int:
-    """The project's row for a root, with what is claimed there, or for a label that the user gave; made on sight."""
-    root, label = redact(root), redact(label)
-    rows = tx.fetch(FIND, sought(root, label))
-    if rows:
-        return int(rows[0][0])
-    tx.lock(["project"])
-    if rows := tx.fetch(FIND, sought(root, label)):  # someone else has made it meanwhile
-        return int(rows[0][0])
-    place = places(root, label)[-1]
-    # A name that someone else has is not given to whoever claims it, not even with something added to it.
-    free = label and not tx.fetch(FIND, sought("", label))
-    slug = slugify(label if free or not root else re.split(r"[\\/]", root.rstrip("\\/"))[-1])
-    if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
-        slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
-    [project] = tx.new_ids("project")
-    tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
-    return project
-
-
-def claim_of(tx: Transaction, root: str, label: str) -> Claim:
-    """Whether a claim counts."""
-    here, named = tx.fetch(FIND, sought(root, label)), tx.fetch(FIND, sought("", label))
-    if not named or (here and here[0][0] == named[0][0]):
-        return Claim()
-    (_, owner, place), own = named[0], here[0][1] if here else ""
-    return Claim(owner, "a project that has a name alone" if place.startswith("label:") else f"that of {place}", own)
 
 
 class LogPart:
@@ -204,10 +154,10 @@ class LogPart:
                 if events:
                     name = (events[0].client, events[0].session_id)
                     # A session stays in the project it began in.
-                    for session, root, _ in tx.fetch(_SESSION, name):
+                    for session, root, *_ in tx.fetch(_SESSION, name):
                         stored = _Twins(_nearby(tx, session, events))
                         events = [event for event in events if stored.find(event) is None]
-                        intake = replace(intake, root=root, label="")
+                        intake = replace(intake, root=root, label="", remote="")
                     twins = told.setdefault(name, _Twins([]))
                     fresh.append(replace(intake, events=tuple(_parted(events, twins, known)[0])))
                     twins.settle()
@@ -230,14 +180,15 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         name = (events[0].client, events[0].session_id)
         nearby = list[Row]()
         if rows := tx.fetch(_SESSION, name):
-            ((session, _, author),) = rows
+            ((session, _, project, author),) = rows
             if author != intake.author:
                 raise NotAllowed(f"The session {name[1]!r} is someone else's: only who had it adds to it.")
             nearby = _nearby(tx, session, events)
+            notice(tx, project, intake.root, intake.label, intake.remote)
         else:
-            place = (project_of(tx, intake.root, intake.label), *name)
-            [session] = tx.new_ids("session")
-            tx.run(_NEW_SESSION, (session, *place, intake.author))
+            place = intake.root, intake.label, intake.remote
+            project, [session] = project_of(tx, *place), tx.new_ids("session")
+            tx.run(_NEW_SESSION, (session, project, *name, intake.author, place_of(tx, project, intake.root)))
         new, told_before = _parted(events, _Twins(nearby), known)
         fresh += [(session, event) for event in new]
         retold += told_before

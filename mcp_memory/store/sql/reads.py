@@ -15,11 +15,12 @@ from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import ReadStore
 from mcp_memory.store.sql.database import Reads
-from mcp_memory.store.sql.log import EVENTS, FIND, PLACED, event_of, sought
+from mcp_memory.store.sql.log import EVENTS, PLACED, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sql.overview import OverviewPart
 from mcp_memory.store.sql.pool import SqlIndex, is_silent
 from mcp_memory.store.sql.pool import events as candidates
+from mcp_memory.store.sql.projects import FIND, KNOWN_AS, PROJECTS, REMOTES, infos, remote_of_alias, sought
 from mcp_memory.store.sql.records import LATEST, SESSION_NAMED, chain_of, compactions
 from mcp_memory.store.sql.turns import TurnPart
 from mcp_memory.store.sql.work import REVISIONS
@@ -86,11 +87,6 @@ _ERASED = """
     SELECT p.slug, s.session_id, r.notes FROM erased r LEFT JOIN session s ON s.id = r.session
     JOIN project p ON p.id = r.project WHERE r.at_event > ?
 """
-_PROJECTS = """
-    SELECT p.slug, p.root, count(DISTINCT s.id), count(e.id), min(e.timestamp_ms), max(e.timestamp_ms)
-    FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
-    GROUP BY p.id, p.slug, p.root ORDER BY max(e.timestamp_ms) DESC NULLS LAST
-"""
 _UNSUMMARIZED = """
     SELECT count(DISTINCT g.session), coalesce(sum(g.events), 0) FROM segment g
     JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
@@ -123,8 +119,11 @@ class SqlReader(TurnPart, OverviewPart):
         last = await self._reads.reached()
         return Position(last["node_version"], last["event"], last["compaction"])
 
-    async def project_of_root(self, root: str, label: str) -> str | None:
-        return next((slug for _, slug, _ in await self._reads.fetch(FIND, sought(root, label))), None)
+    async def project_of_root(self, root: str, label: str, remote: str = "") -> str | None:
+        return next((slug for _, slug, _ in await self._reads.fetch(FIND, sought(root, label, remote))), None)
+
+    async def remotes(self) -> dict[str, str]:
+        return {slug: remote_of_alias(name) for slug, name in await self._reads.fetch(REMOTES)}
 
     async def root_of(self, project: str) -> str | None:
         root: str | None = await self._reads.value("SELECT root FROM project WHERE slug = ?", (project,))
@@ -134,7 +133,7 @@ class SqlReader(TurnPart, OverviewPart):
         return [slug for (slug,) in await self._reads.fetch("SELECT slug FROM project ORDER BY slug")]
 
     async def projects(self) -> list[ProjectInfo]:
-        return [ProjectInfo(*row) for row in await self._reads.fetch(_PROJECTS)]
+        return infos(await self._reads.fetch(PROJECTS), await self._reads.fetch(KNOWN_AS))
 
     async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
         rows = await self._reads.fetch(_SESSIONS, (beginning, beginning + "\U0010ffff", project, limit))

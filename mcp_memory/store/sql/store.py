@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any, TypeVar
 
-from mcp_memory.capture.project import places
-from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
-from mcp_memory.domain.projects import NAMELESS, Claim, Coverage, Forgotten, Wish, slugify
+from mcp_memory.domain.projects import Claim, Coverage, Forgotten, Wish
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.store.sql.database import SET_FACT, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sql.forget import find, forget
-from mcp_memory.store.sql.log import LogPart, claim_of, index_events
-from mcp_memory.store.sql.nodes import NodePart, index_nodes, remove_node
+from mcp_memory.store.sql.log import LogPart, index_events
+from mcp_memory.store.sql.nodes import NodePart, index_nodes
+from mcp_memory.store.sql.projects import merge_named, rename, split, trust
 from mcp_memory.store.sql.reads import SqlReader
 from mcp_memory.store.sql.records import RecordPart
 from mcp_memory.store.sql.segments import SegmentPart
@@ -30,10 +28,13 @@ T = TypeVar("T")
 #: How many of its latest days and pinned notes a project's brief is made of.
 DAYS, NOTES = 5, 10
 _OUTDATED = "SELECT p.id, p.slug FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
-#: A project is met by its root, by the roots of those merged into it, and by its name.
+#: A project is met by its root, by the other names of its places, and by its own. What begins with `in:` tells the hook
+#: which remote a root is known with.
 _ROOTS = """
     SELECT root FROM project WHERE id = ?1 UNION SELECT 'label:' || slug FROM project WHERE id = ?1
-    UNION SELECT root FROM project_alias WHERE project = ?1 ORDER BY 1
+    UNION SELECT root FROM project_alias WHERE project = ?1
+    UNION SELECT 'in:' || remote || ':' || root FROM place WHERE remote <> '' AND root IN (
+        SELECT root FROM project WHERE id = ?1 UNION SELECT root FROM project_alias WHERE project = ?1) ORDER BY 1
 """
 _BRIEF_DUE = "INSERT INTO dirty_brief (project) VALUES (?) ON CONFLICT DO NOTHING"
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
@@ -93,17 +94,17 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
     async def pin(self, key: bytes, pinned: bool) -> bool:
         return await self._database.write(_pin, key, pinned)
 
-    async def trust(self, root: str, label: str) -> Claim:
-        return await self._database.write(_trust, root, label)
+    async def trust(self, root: str, label: str, remote: str = "") -> Claim:
+        return await self._database.write(trust, root, label, remote)
 
     async def rename(self, old: str, new: str) -> str:
-        slug = slugify(new)
-        if slug == NAMELESS and NAMELESS not in new.lower():
-            raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
-        return await self._database.write_alone(_rename, old, slug)
+        return await self._database.write_alone(rename, old, new)
 
     async def merge(self, source: str, target: str) -> int:
-        return await self._database.write_alone(_merge, source, target)
+        return await self._database.write_alone(merge_named, source, target)
+
+    async def split(self, slug: str, roots: Sequence[str]) -> dict[str, str]:
+        return await self._database.write_alone(split, slug, roots)
 
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> SqlLedger:
         return SqlLedger(self._database, clock, zone, cap, prices)
@@ -142,58 +143,3 @@ def _pin(tx: Transaction, key: bytes, pinned: bool) -> bool:
         tx.run(_PIN, (json.dumps(facts, ensure_ascii=False), number))
         tx.run(_BRIEF_DUE, (project,))
     return bool(rows)
-
-
-def _trust(tx: Transaction, root: str, label: str) -> Claim:
-    root, label = redact(root), redact(label)
-    claim = claim_of(tx, root, label)
-    if claim.owner:
-        project = _number(tx, claim.owner)
-        tx.run(
-            "INSERT INTO project_alias (root, project) VALUES (?, ?) "
-            "ON CONFLICT (root) DO UPDATE SET project = excluded.project",
-            (places(root, label)[0], project),
-        )
-        tx.run(_BRIEF_DUE, (project,))
-    return claim
-
-
-def _rename(tx: Transaction, old: str, slug: str) -> str:
-    project = _number(tx, old)
-    if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
-        raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
-    tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
-    tx.run(_BRIEF_DUE, (project,))
-    return slug
-
-
-def _merge(tx: Transaction, source: str, target: str) -> int:
-    old, new = _number(tx, source), _number(tx, target)
-    if old == new:
-        raise UsageError(f"{source!r} cannot be merged into itself.")
-    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
-        remove_node(tx, node)
-    sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
-    for (session,) in sessions:
-        tx.run("DELETE FROM segment WHERE session = ?", (session,))
-        tx.run(
-            "INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event "
-            "WHERE session = ? GROUP BY session ON CONFLICT (session) DO UPDATE SET "
-            "from_ms = excluded.from_ms, seq = dirty_session.seq + 1",
-            (session,),
-        )
-    tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
-    tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
-    tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
-    for table in ("dirty_node", "dirty_brief"):
-        tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
-    tx.run("DELETE FROM project WHERE id = ?", (old,))
-    tx.run(_BRIEF_DUE, (new,))
-    return len(sessions)
-
-
-def _number(tx: Transaction, slug: str) -> int:
-    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
-    if not rows:
-        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
-    return int(rows[0][0])

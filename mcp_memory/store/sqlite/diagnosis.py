@@ -20,7 +20,7 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
-from mcp_memory.store.sql.log import claim_of
+from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
 from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
 from mcp_memory.store.sqlite.inbox import SET_ASIDE
@@ -170,9 +170,9 @@ def facts(path: Path) -> Facts:
     return _looked(path, lambda connection: _facts(connection, path), Facts())
 
 
-def claim(path: Path, root: str, label: str) -> Claim:
+def claim(path: Path, root: str, label: str, remote: str = "") -> Claim:
     """Whether the name that a directory claims counts; it does where the database cannot tell."""
-    return _looked(path, lambda connection: claim_of(SqliteTransaction(connection), root, label), Claim())
+    return _looked(path, lambda connection: claim_of(SqliteTransaction(connection), root, label, remote), Claim())
 
 
 def _looked(path: Path, look: Callable[[sqlite3.Connection], T], otherwise: T) -> T:

@@ -20,17 +20,17 @@ import anyio
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
-from mcp_memory.domain.projects import Coverage
+from mcp_memory.domain.projects import Coverage, PlaceName
 from mcp_memory.errors import LeaseLost
-from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local
+from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local, Payload
 from mcp_memory.store.sql.database import ERASURES, Row, Transaction, note_erasure
 from mcp_memory.store.sqlite.database import Database, SqliteTransaction
 from mcp_memory.store.sqlite.migrations import INBOX, is_fixed
 
-_ROWS = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
+_ROWS = "SELECT id, received_ms, client, root, label, payload, remote FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
 _FOLLOWED = "SELECT key, value FROM meta WHERE key IN ('memory', 'reached')"
-_PAYLOADS = "SELECT id, received_ms, root, label, payload FROM inbox"
-_POST = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
+_PAYLOADS = "SELECT id, received_ms, root, label, payload, remote FROM inbox"
+_POST = "INSERT INTO inbox (received_ms, client, root, label, payload, remote) VALUES (?, ?, ?, ?, ?, ?)"
 _TO_REOPEN = (
     "SELECT 1 FROM inbox WHERE state = 1 "
     "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
@@ -49,10 +49,10 @@ SET_ASIDE = """
     ) WHERE failed IS NOT NULL ORDER BY 1
 """
 
-_HANDED = "at_ms, kind, client, session, root, label, server, asked, ids, tokens, opened_ms, id"
+_HANDED = "at_ms, kind, client, session, root, label, remote, server, asked, ids, tokens, opened_ms, id"
 _ADD_HANDED = """
-    INSERT INTO handed (at_ms, kind, client, session, root, label, server, asked, ids, tokens)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO handed (at_ms, kind, client, session, root, label, remote, server, asked, ids, tokens)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 #: What this run of the server answered, and what the hook printed here lately, as far as it was not opened yet.
 _UNOPENED = f"""
@@ -122,8 +122,8 @@ class SqliteInbox:
     async def rows(self, limit: int) -> list[InboxRow]:
         return [InboxRow(*row) for row in await (await self.database()).fetch(_ROWS, (limit,))]
 
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
-        await self._write(lambda tx: tx.run_many(_POST, rows))
+    async def post(self, rows: Iterable[Payload]) -> None:
+        await self._write(lambda tx: tx.run_many(_POST, [(*row, "")[:6] for row in rows]))
 
     async def reopen(self, version: str = "") -> None:
         if await (await self.database()).value(_TO_REOPEN, (version,)):
@@ -204,12 +204,12 @@ class SqliteInbox:
     async def handed(self, query: HandedQuery) -> list[Handed]:
         return await (await self.database()).read(lambda connection: _list_handed(connection, query))
 
-    async def handed_totals(self, since_ms: int, places: Sequence[tuple[str, str]] | None = None) -> list[HandedTotal]:
+    async def handed_totals(self, since_ms: int, places: Sequence[PlaceName] | None = None) -> list[HandedTotal]:
         return await (await self.database()).read(lambda connection: _count_handed(connection, since_ms, places))
 
-    async def handed_places(self) -> list[tuple[str, str]]:
-        places = await (await self.database()).fetch("SELECT DISTINCT root, label FROM handed")
-        return [(root, label) for root, label in places]
+    async def handed_places(self) -> list[PlaceName]:
+        places = await (await self.database()).fetch("SELECT DISTINCT root, label, remote FROM handed")
+        return [(root, label, remote) for root, label, remote in places]
 
     async def counts(self) -> InboxCounts:
         if not self._path.exists():  # who only looks makes none
@@ -250,7 +250,7 @@ def _add_handed(tx: Transaction, row: Handed, wanted: Sequence[str], home: tuple
         earlier = map(_handed, tx.fetch(_UNOPENED, (row.server, *home, row.at_ms - _DAY_MS)))
         opened = [(row.at_ms, one.id) for one in earlier if one.names(wanted)]
         tx.run_many("UPDATE handed SET opened_ms = ? WHERE id = ?", opened)
-    told = (row.at_ms, row.kind, row.client, row.session, row.root, row.label, row.server, row.asked)
+    told = (row.at_ms, row.kind, row.client, row.session, *row.place, row.server, row.asked)
     tx.run(_ADD_HANDED, (*told, json.dumps(row.ids), row.tokens))
 
 
@@ -260,17 +260,17 @@ def _list_handed(connection: sqlite3.Connection, query: HandedQuery) -> list[Han
     clauses = {clause: value for clause, value in given.items() if value is not None}
     found: list[Handed] = []
     for place in [()] if query.places is None else query.places:
-        where = " AND ".join([*clauses, *(["root = ? AND label = ?"] if place else [])]) or "1"
+        where = " AND ".join([*clauses, *(["root = ? AND label = ? AND remote = ?"] if place else [])]) or "1"
         sql = f"SELECT {_HANDED} FROM handed WHERE {where} ORDER BY id DESC LIMIT ?"
         found += map(_handed, connection.execute(sql, (*clauses.values(), *place, query.limit)))
     return sorted(found, key=lambda row: -row.id)[: query.limit]
 
 
 def _count_handed(
-    connection: sqlite3.Connection, since_ms: int, places: Sequence[tuple[str, str]] | None
+    connection: sqlite3.Connection, since_ms: int, places: Sequence[PlaceName] | None
 ) -> list[HandedTotal]:
     """How often, how much and how much of it was opened, by kind, the most frequent first."""
-    pairs = " OR ".join(["(root = ? AND label = ?)"] * len(places or ())) or "0"
+    pairs = " OR ".join(["(root = ? AND label = ? AND remote = ?)"] * len(places or ())) or "0"
     where = "" if places is None else f" AND ({pairs})"
     values = [part for place in places or () for part in place]
     return [HandedTotal(*row) for row in connection.execute(_HANDED_TOTALS.format(where=where), (since_ms, *values))]
@@ -278,15 +278,12 @@ def _count_handed(
 
 def _handed_covered(tx: Transaction, coverage: Coverage) -> list[int]:
     """The rows that a wish to forget takes."""
-    told = tx.fetch("SELECT at_ms, session, root, label, asked, ids, id FROM handed")
-    rows = (
-        Handed(at_ms, "", "", session, root, label, asked=asked, ids=tuple(json.loads(ids)), id=number)
-        for at_ms, session, root, label, asked, ids, number in told
-    )
+    told = tx.fetch(f"SELECT {_HANDED} FROM handed")
+    rows = map(_handed, told)
     return [row.id for row in rows if row.falls_under(coverage)]
 
 
 def _handed(row: Row) -> Handed:
-    at_ms, kind, client, session, root, label, server, asked, ids, tokens, opened_ms, number = row
+    at_ms, kind, client, session, root, label, remote, server, asked, ids, tokens, opened_ms, number = row
     named = tuple(json.loads(ids))
-    return Handed(at_ms, kind, client, session, root, label, server, asked, named, tokens, opened_ms, number)
+    return Handed(at_ms, kind, client, session, root, label, remote, server, asked, named, tokens, opened_ms, number)

@@ -31,7 +31,7 @@ from mcp_memory.domain.events import EventType, Role
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import Damage, NotFound, StoreBusy, StoreError, StoreFull
 from mcp_memory.store.sql.database import Transaction
-from mcp_memory.store.sql.log import project_of
+from mcp_memory.store.sql.projects import project_of
 from mcp_memory.store.sql.records import forget_records
 from mcp_memory.store.sql.store import index_all, start_anew
 from mcp_memory.store.sqlite.backup import backups_of

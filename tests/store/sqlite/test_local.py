@@ -170,7 +170,7 @@ async def test_what_was_handed_over_is_read_and_counted_by_an_index(tmp_path: Pa
             HandedQuery(),
             HandedQuery(kind="brief"),
             HandedQuery(session="s1", before=9),
-            HandedQuery(places=(("/a", ""), ("", "b"))),
+            HandedQuery(places=(("/a", "", ""), ("", "b", ""))),
         ):
             await app.inbox.handed(query)
         await app.inbox.handed_totals(5)

@@ -227,6 +227,8 @@ async def test_the_index_is_filled_anew_where_a_step_empties_it(tmp_path: Path) 
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
         connection.execute("ALTER TABLE event DROP COLUMN visibility")
         connection.execute("ALTER TABLE session DROP COLUMN author")
+        connection.execute("DROP TABLE place")
+        connection.execute("ALTER TABLE session DROP COLUMN place")
         connection.execute("PRAGMA user_version = 7")
     async with memory(tmp_path) as app:
         assert (await app.answers.search("obscure200", "*"))[0].hits[0].role == "tool"

@@ -32,13 +32,24 @@ CREATE TABLE project_alias (
 );
 CREATE INDEX project_alias_project ON project_alias (project);
 
--- author: whose session it is, on a server of a team; nothing in a memory of one's own.
+-- Directories of projects, with the remote that each was last seen with. joined: its remote made it part of a project
+-- that was there before. slug: what its own project was called until then, if it had one.
+CREATE TABLE place (
+    root   text COLLATE "C" PRIMARY KEY,
+    remote text COLLATE "C" NOT NULL DEFAULT '',
+    joined integer NOT NULL DEFAULT 0,
+    slug   text COLLATE "C" NOT NULL DEFAULT ''
+);
+
+-- author: whose session it is, on a server of a team; nothing in a memory of one's own. place: where it took place, if
+-- that is not the root of its project.
 CREATE TABLE session (
     id         bigint PRIMARY KEY,
     client     text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
     project    bigint NOT NULL REFERENCES project (id),
     author     text COLLATE "C" NOT NULL DEFAULT '',
+    place      text COLLATE "C" NOT NULL DEFAULT '',
     UNIQUE (client, session_id)
 );
 CREATE INDEX session_name ON session (session_id);
