@@ -28,7 +28,7 @@ async def memory() -> AsyncIterator[PostgresStore]:
 
 
 async def tell(store: PostgresStore, event: Event, author: str = "", project: str = "alpha") -> None:
-    assert await store.add([Intake((event,), f"/home/ada/{project}", "", author)])
+    assert await store.add([Intake((event,), f"/home/ada/{project}", author=author)])
 
 
 def index_for(store: PostgresStore, viewer: str, *open_projects: int) -> PostgresIndex:
