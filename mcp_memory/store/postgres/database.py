@@ -205,6 +205,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
 
     def __init__(self, url: str, pool: ConnectionPool[psycopg.Connection[Any]]) -> None:
         self.url, self._pool = url, pool
+        #: By which members of a team read, once it is known.
+        self.viewer_role = ""
         #: By this, others' news are told from our own.
         self._name = secrets.token_hex(8)
         self._heard = 0

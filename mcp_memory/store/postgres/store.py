@@ -7,10 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import UsageError
 from mcp_memory.store.port import Clock
 from mcp_memory.store.postgres.database import PostgresDatabase, shown
 from mcp_memory.store.postgres.index import PostgresIndex
+from mcp_memory.store.postgres.team import TeamPart
+from mcp_memory.store.postgres.viewing import SeenDatabase
 from mcp_memory.store.sql.database import ERASURES, SET_FACT, Snapshot, Transaction
 from mcp_memory.store.sql.lease import HeldLease
 from mcp_memory.store.sql.reads import SqlReader
@@ -50,8 +53,8 @@ class PostgresLease(HeldLease):
         return int(rows[0][0]) if rows else 0
 
 
-class PostgresStore(SqlStore):
-    """Implements the Store port."""
+class PostgresStore(SqlStore, TeamPart):
+    """Implements the Store port, and the TeamStore."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database, PostgresIndex(database))
@@ -63,6 +66,10 @@ class PostgresStore(SqlStore):
     async def open(cls, url: str) -> AsyncIterator[PostgresStore]:
         async with PostgresDatabase.open(url) as database:
             yield cls(database)
+
+    def seen_by(self, viewer: Viewer, *, own: bool = False) -> PostgresStore:
+        """The memory as a member sees it; with `own` what that member said. Nothing can be written through it."""
+        return PostgresStore(SeenDatabase(self.database, viewer, own=own))
 
     def reader(self, snapshot: Snapshot) -> SqlReader:
         return SqlReader(snapshot, PostgresIndex(snapshot))

@@ -1,0 +1,84 @@
+"""Who asks: the members of a team, what each may do, and what is noted of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mcp_memory.errors import NotAllowed, UsageError
+
+READER, MEMBER, ADMIN = "reader", "member", "admin"
+#: What each may do: reads; reads and writes its own; all that, and manages people and the members of projects.
+ROLES = (READER, MEMBER, ADMIN)
+#: Visible to all who may read the project, or to its author alone.
+TEAM, PRIVATE = "team", "private"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+def valid_name(name: str) -> str:
+    """The name, if it is one by which a member can be known."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:60]!r} is no name for a member: up to 40 small letters, digits and . _ -, beginning with a letter "
+            "or digit."
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who asks, as a token told; nothing else says who someone is."""
+
+    name: str
+    role: str = MEMBER
+
+    @property
+    def writes(self) -> bool:
+        return self.role in (MEMBER, ADMIN)
+
+    @property
+    def manages(self) -> bool:
+        return self.role == ADMIN
+
+    def must_write(self) -> None:
+        if not self.writes:
+            raise NotAllowed(f"{self.name} is a reader here: a reader writes nothing. An admin can change the role.")
+
+    def must_manage(self) -> None:
+        if not self.manages:
+            raise NotAllowed(f"This is for admins of the team; {self.name} is a {self.role}.")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamUser:
+    """A member, with the tokens that live and what was shared."""
+
+    name: str
+    role: str
+    created_ms: int
+    revoked_ms: int | None
+    tokens: int
+    expires_ms: int | None
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TeamProject:
+    """A project as members know it: open to all of the team, or to these alone."""
+
+    slug: str
+    root: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """Who did what, when and in which project, of how many things; never their content."""
+
+    at_ms: int
+    name: str
+    action: str
+    project: str = ""
+    many: int = 0
+    #: ok, refused or failed.
+    outcome: str = "ok"

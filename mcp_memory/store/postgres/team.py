@@ -1,0 +1,159 @@
+"""People of a team in PostgreSQL: their tokens, the members of projects, and who did what."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import astuple
+
+from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.store.sql.database import SqlDatabase, Transaction
+
+#: What a token begins with, so that it is known for one where it does not belong.
+PREFIX = "mcpm_"
+_VIEWER = """
+    SELECT u.name, u.role FROM team_token t JOIN team_user u ON u.name = t.name
+    WHERE t.sha256 = ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
+"""
+_USERS = """
+    SELECT u.name, u.role, u.created_ms, u.revoked_ms,
+           (SELECT count(*) FROM team_token t WHERE t.name = u.name AND t.expires_ms > :now AND u.revoked_ms IS NULL),
+           (SELECT max(t.expires_ms) FROM team_token t WHERE t.name = u.name AND u.revoked_ms IS NULL),
+           (SELECT count(*) FROM session s WHERE s.author = u.name AND s.shared = 1)
+    FROM team_user u ORDER BY u.name
+"""
+_AUDIT = "SELECT at_ms, name, action, project, many, outcome FROM audit"
+
+
+class TeamPart:
+    """Implements the TeamRegister port."""
+
+    _database: SqlDatabase
+
+    async def add_user(self, name: str, role: str, now_ms: int, expires_ms: int) -> str:
+        valid_name(name), _valid_role(role)
+
+        def write(tx: Transaction) -> str:
+            tx.lock([f"team user {name}"])
+            found = tx.fetch("SELECT revoked_ms FROM team_user WHERE name = ?", (name,))
+            if found and found[0][0] is None:
+                raise UsageError(
+                    f"There is a member {name!r} already. `mcp-memory team user token {name}` makes a further token, "
+                    f"`team user role {name} ROLE` changes what it may do."
+                )
+            tx.run(
+                "INSERT INTO team_user (name, role, created_ms) VALUES (?, ?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET role = excluded.role, revoked_ms = NULL",
+                (name, role, now_ms),
+            )
+            return _new_token(tx, name, now_ms, expires_ms)
+
+        return await self._database.write(write)
+
+    async def add_token(self, name: str, now_ms: int, expires_ms: int) -> str:
+        def write(tx: Transaction) -> str:
+            _must_live(tx, name)
+            return _new_token(tx, name, now_ms, expires_ms)
+
+        return await self._database.write(write)
+
+    async def set_role(self, name: str, role: str) -> None:
+        def write(tx: Transaction) -> None:
+            _must_live(tx, name)
+            tx.run("UPDATE team_user SET role = ? WHERE name = ?", (_valid_role(role), name))
+
+        await self._database.write(write)
+
+    async def revoke_user(self, name: str, now_ms: int) -> int:
+        def write(tx: Transaction) -> int:
+            _must_live(tx, name)
+            gone = tx.fetch("DELETE FROM team_token WHERE name = ? RETURNING expires_ms", (name,))
+            tx.run("UPDATE team_user SET revoked_ms = ? WHERE name = ?", (now_ms, name))
+            return sum(expires_ms > now_ms for (expires_ms,) in gone)
+
+        return await self._database.write(write)
+
+    async def users(self, now_ms: int) -> list[TeamUser]:
+        return [TeamUser(*row) for row in await self._database.fetch(_USERS, {"now": now_ms})]
+
+    async def viewer_of(self, token: str, now_ms: int) -> Viewer | None:
+        rows = await self._database.fetch(_VIEWER, (_digest(token), now_ms))
+        return Viewer(*rows[0]) if rows else None
+
+    async def team_projects(self) -> list[TeamProject]:
+        members: dict[int, list[str]] = {}
+        for project, name in await self._database.fetch("SELECT project, name FROM team_member ORDER BY name"):
+            members.setdefault(project, []).append(name)
+        rows = await self._database.fetch("SELECT id, slug, root FROM project ORDER BY slug")
+        return [TeamProject(slug, root, tuple(members.get(number, ()))) for number, slug, root in rows]
+
+    async def add_member(self, project: str, name: str) -> None:
+        def write(tx: Transaction) -> None:
+            _must_live(tx, name)
+            place = (_project(tx, project), name)
+            tx.run("INSERT INTO team_member (project, name) VALUES (?, ?) ON CONFLICT DO NOTHING", place)
+
+        await self._database.write(write)
+
+    async def remove_member(self, project: str, name: str, *, opens: bool = False) -> None:
+        def write(tx: Transaction) -> None:
+            number = _project(tx, project)
+            tx.lock([f"members {number}"])
+            left = [one for (one,) in tx.fetch("SELECT name FROM team_member WHERE project = ?", (number,))]
+            if name not in left:
+                raise NotFound(f"{name!r} is no member of {project!r}; `mcp-memory team project list` names them.")
+            if left == [name] and not opens:
+                raise UsageError(
+                    f"{name!r} is the last member of {project!r}: without one it would be open to all of the team. "
+                    "Add another first, or give --open if that is meant."
+                )
+            tx.run("DELETE FROM team_member WHERE project = ? AND name = ?", (number, name))
+
+        await self._database.write(write)
+
+    async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:
+        def write(tx: Transaction) -> None:
+            tx.insert("audit (at_ms, name, action, project, many, outcome)", [astuple(row) for row in rows])
+            tx.run("DELETE FROM audit WHERE at_ms < ?", (oldest_ms,))
+            tx.run("DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ?", (most,))
+
+        await self._database.write(write)
+
+    async def audit(self, user: str | None, limit: int) -> list[AuditRow]:
+        where, values = ("WHERE name = ?", [user]) if user is not None else ("", [])
+        rows = await self._database.fetch(f"{_AUDIT} {where} ORDER BY id DESC LIMIT ?", (*values, limit))
+        return [AuditRow(*row) for row in rows]
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _new_token(tx: Transaction, name: str, now_ms: int, expires_ms: int) -> str:
+    token = PREFIX + secrets.token_urlsafe(32)
+    row = (_digest(token), name, now_ms, expires_ms)
+    tx.run("INSERT INTO team_token (sha256, name, created_ms, expires_ms) VALUES (?, ?, ?, ?)", row)
+    return token
+
+
+def _must_live(tx: Transaction, name: str) -> None:
+    rows = tx.fetch("SELECT revoked_ms FROM team_user WHERE name = ?", (name,))
+    if not rows:
+        raise NotFound(f"There is no member {name!r}; `mcp-memory team user list` names all.")
+    if rows[0][0] is not None:
+        raise UsageError(f"{name!r} was revoked. `mcp-memory team user add {name}` lets that member come back.")
+
+
+def _valid_role(role: str) -> str:
+    if role not in ROLES:
+        raise UsageError(f"{role!r} is no role; there are {', '.join(ROLES)}.")
+    return role
+
+
+def _project(tx: Transaction, slug: str) -> int:
+    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+    if not rows:
+        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory team project list` names all.")
+    return int(rows[0][0])

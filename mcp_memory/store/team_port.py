@@ -1,0 +1,56 @@
+"""What a team's server asks of its store besides memory: people, their tokens, members of projects, who did what.
+
+A `TeamStore` is a store that can also be seen as a member sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mcp_memory.domain.people import AuditRow, TeamProject, TeamUser, Viewer
+from mcp_memory.store.port import Store
+
+
+class TeamRegister(Protocol):
+    """People, tokens, members and the audit. Times are given, so that tests can stand them still."""
+
+    async def add_user(self, name: str, role: str, now_ms: int, expires_ms: int) -> str:
+        """A new member, or one who comes back, with this role and a first token, which is told here and nowhere else."""
+
+    async def add_token(self, name: str, now_ms: int, expires_ms: int) -> str:
+        """A further token of a member."""
+
+    async def set_role(self, name: str, role: str) -> None: ...
+
+    async def revoke_user(self, name: str, now_ms: int) -> int:
+        """Let all tokens of a member die; how many. What was shared stays with the project."""
+
+    async def users(self, now_ms: int) -> list[TeamUser]: ...
+
+    async def viewer_of(self, token: str, now_ms: int) -> Viewer | None:
+        """Whose token it is, as of now; None if it is no one's, has expired or was revoked."""
+
+    async def team_projects(self) -> list[TeamProject]: ...
+
+    async def add_member(self, project: str, name: str) -> None:
+        """Let a member read a project. With its first member it is no longer open to all."""
+
+    async def remove_member(self, project: str, name: str, *, opens: bool = False) -> None:
+        """No longer let a member read it. The last one leaves it open to all, which must be asked for."""
+
+    async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:
+        """Keep these rows, and of all no older ones and not many more than so many."""
+
+    async def audit(self, user: str | None, limit: int) -> list[AuditRow]:
+        """The latest first."""
+
+
+class TeamStore(Store, TeamRegister, Protocol):
+    """A memory of a team."""
+
+    def seen_by(self, viewer: Viewer, *, own: bool = False) -> Store:
+        """The memory as a member sees it, to read from; with `own` only what the member said there himself.
+
+        It writes nothing.
+        """
