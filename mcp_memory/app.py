@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import OWN_QUESTIONS, detect
@@ -20,6 +20,7 @@ from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
+from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
@@ -37,10 +38,13 @@ if TYPE_CHECKING:
     from mcp_memory.pipeline.loop import Pipeline
     from mcp_memory.pipeline.upgrade import Upgrades
     from mcp_memory.store.sqlite.inbox import SqliteInbox
+    from mcp_memory.store.team_port import TeamStore
 
 logger = logging.getLogger(__name__)
 
 _DAY_MS = 24 * 60 * 60 * 1000
+#: The place of a server that is in no project; no project has such a root.
+NOWHERE = "(a team's server)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,20 @@ class App:
     #: Whether it answers agents, who may not read everything.
     served: bool
     _exits: AsyncExitStack
+    #: On a team's server: whose view of the memory this is, and the memory as a whole, which only reads are kept from.
+    viewer: Viewer | None = None
+    _whole: App | None = None
+
+    @property
+    def whole(self) -> App:
+        """The memory itself, whoever looks at it."""
+        return self._whole or self
+
+    def seen_by(self, viewer: Viewer) -> App:
+        """The memory as a member of the team sees it. No project is the current one on a server."""
+        store = cast("TeamStore", self.whole.store).seen_by(viewer)
+        place = {"home_root": NOWHERE, "home_label": ""}
+        return replace(self.whole, store=store, viewer=viewer, _whole=self.whole, **place)
 
     @property
     def home(self) -> tuple[str, str, str]:
@@ -80,6 +98,8 @@ class App:
 
     @cached_property
     def inbox(self) -> SqliteInbox:
+        if self._whole:
+            return self._whole.inbox
         from mcp_memory.store.sqlite.inbox import SqliteInbox
 
         return SqliteInbox(self.settings.inbox, self.store.identity, self._exits)
@@ -111,6 +131,8 @@ class App:
 
     @cached_property
     def compactor(self) -> Compactor:
+        if self._whole:
+            return self._whole.compactor
         from mcp_memory.pipeline.compact import Compactor
         from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
@@ -149,6 +171,8 @@ class App:
 
     @cached_property
     def pipeline(self) -> Pipeline:
+        if self._whole:
+            return self._whole.pipeline
         from mcp_memory.clients import CLIENTS
         from mcp_memory.pipeline.loop import Pipeline
         from mcp_memory.summaries import ExtractiveSummarizer
@@ -187,7 +211,7 @@ class App:
         count = lru_cache(maxsize=128)(tokens.count)
         renderer = Renderer(count, tokens.cut_to, self.typed, self.zone)
         reach = Reach.EVERYTHING
-        if self.served:
+        if self.served and not self.viewer:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
         return Answers(self.store, renderer, self.clock, self.zone, *self.home, reach)
 
@@ -203,6 +227,11 @@ class App:
             raise UsageError("There is nothing to remember: the text is empty.")
         if kind not in NOTE_KINDS:
             raise UsageError(f"{kind[:40]!r} is not a kind of note; known are {', '.join(NOTE_KINDS)}.")
+        if self.viewer:
+            self.viewer.must_write()
+            if not project:
+                raise UsageError("A team's server is in no project: name the one that the note is on, as `project`.")
+        author = self.viewer.name if self.viewer else ""
         root, label, remote = self.home
         # A session stays in the project it began in, so its name is the project's own place, not one that leads there.
         known = project or await self.store.project_of_root(root, label, remote)
@@ -214,7 +243,7 @@ class App:
         now = self.clock.now_ms()
         captured = Captured(
             client="mcp-memory",
-            session_id=f"notes:{root or label}",
+            session_id=f"notes:{author}:{root or label}" if author else f"notes:{root or label}",
             source_key=f"note:{now}:{text}",
             timestamp_ms=now,
             event_type=EventType.NOTE,
@@ -223,7 +252,7 @@ class App:
             metadata={"kind": str(kind)} | ({"pin": True} if pin else {}),
         )
         event = self.intaker.prepare([captured])[0]
-        await self.store.add([Intake((event,), root, label, remote)])
+        await self.whole.store.add([Intake((event,), root, label, remote, author)])
         return replace(event, project=await self.store.project_of_root(root, label, remote) or "")
 
     async def tidy(self) -> None:
@@ -235,6 +264,8 @@ class App:
         from mcp_memory.navigate.shapes import iso, picked
         from mcp_memory.summaries import ExtractiveSummarizer
 
+        if self.viewer:
+            return await self._status_of_viewer()
         counts, places = await self.store.counts(busy(self.clock.now_ms())), self.settings
         local, index, found = await self.inbox.counts(), await self.index.state(), await self.store.compactions()
         files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
@@ -275,6 +306,20 @@ class App:
             payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
             facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
         return facts
+
+    async def _status_of_viewer(self) -> dict[str, Any]:
+        """What of it a member of a team may see: counts of what there is for that member, nothing of the machine."""
+        from mcp_memory.navigate.shapes import iso, picked
+
+        assert self.viewer
+        counts = await self.store.counts(busy(self.clock.now_ms()))
+        return {
+            "viewer": picked(self.viewer, "name role"),
+            **picked(counts, "schema timezone projects sessions events segments nodes grips"),
+            "open_segments": counts.open_segments,
+            "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
+            "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
+        }
 
 
 @asynccontextmanager

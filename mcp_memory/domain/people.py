@@ -10,8 +10,6 @@ from mcp_memory.errors import NotAllowed, UsageError
 READER, MEMBER, ADMIN = "reader", "member", "admin"
 #: What each may do: reads; reads and writes its own; all that, and manages people and the members of projects.
 ROLES = (READER, MEMBER, ADMIN)
-#: Visible to all who may read the project, or to its author alone.
-TEAM, PRIVATE = "team", "private"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -69,6 +67,11 @@ class TeamProject:
     slug: str
     root: str
     members: tuple[str, ...] = ()
+
+    @property
+    def remote(self) -> str:
+        """Its normalized git remote, by which it is the same on every machine; empty if it has none."""
+        return self.root.removeprefix("remote:") if self.root.startswith("remote:") else ""
 
 
 @dataclass(frozen=True, slots=True)

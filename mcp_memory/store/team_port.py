@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mcp_memory.domain.people import AuditRow, TeamProject, TeamUser, Viewer
+from mcp_memory.domain.projects import Forgotten
 from mcp_memory.store.port import Store
 
 
@@ -31,6 +32,13 @@ class TeamRegister(Protocol):
     async def viewer_of(self, token: str, now_ms: int) -> Viewer | None:
         """Whose token it is, as of now; None if it is no one's, has expired or was revoked."""
 
+    async def open_session(self, token: str, now_ms: int, expires_ms: int) -> str:
+        """The secret of a browser's session, which ends then, or with the token if that ends before."""
+
+    async def close_session(self, session: str) -> None: ...
+
+    async def viewer_of_session(self, session: str, now_ms: int) -> Viewer | None: ...
+
     async def team_projects(self) -> list[TeamProject]: ...
 
     async def add_member(self, project: str, name: str) -> None:
@@ -38,6 +46,9 @@ class TeamRegister(Protocol):
 
     async def remove_member(self, project: str, name: str, *, opens: bool = False) -> None:
         """No longer let a member read it. The last one leaves it open to all, which must be asked for."""
+
+    async def forget_events(self, keys: Sequence[bytes], author: str | None) -> Forgotten:
+        """Forget these events as `Store.forget` does, all in one transaction: those of an author's, or of anyone's."""
 
     async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:
         """Keep these rows, and of all no older ones and not many more than so many."""

@@ -9,19 +9,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from anyio import to_thread
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import parse_ulid
+from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
-from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
+from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
+
+if TYPE_CHECKING:
+    from mcp_memory.store.team_port import TeamStore
 
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
 SHORTEST_MATCH = 3
@@ -29,6 +34,7 @@ SHORTEST_MATCH = 3
 WAYS = ("session", "event", "project", "before", "match")
 #: How long a reader of an earlier state is waited for.
 _PATIENCE_MS = 2_000
+_EVERYTHING = 1 << 40
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -140,7 +146,9 @@ class Outcome:
 
 
 async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
-    """Forget in database, spool, log and copies, then rebuild what is left."""
+    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone."""
+    if app.viewer:
+        return await _forget_own(app, app.viewer, wish, dry_run=dry_run)
     if wish.project is not None and await app.store.root_of(wish.project) is None:
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
     found, reach = await app.store.forget(wish, dry_run=True)
@@ -170,6 +178,20 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     if not left and await app.index.behind():
         left = "another process is writing the index"
     return Outcome(found, made, others, left, str(again) if again.anything else "")
+
+
+async def _forget_own(app: App, viewer: Viewer, wish: Wish, *, dry_run: bool) -> Outcome:
+    """Forget what a member said himself, on a team's server; what is left is rebuilt by its pipeline."""
+    viewer.must_write()
+    team = cast("TeamStore", app.whole.store)
+    events = await team.seen_by(viewer, own=True).wished_away(wish, _EVERYTHING)
+    if not events and await app.store.wished_away(wish, 1):
+        raise NotAllowed("Others said that: only what you said yourself can be forgotten here. An admin can ask them.")
+    if dry_run:
+        return Outcome(Forgotten(len(events), len({(event.client, event.session_id) for event in events})))
+    found = await team.forget_events([event.key for event in events], viewer.name)
+    app.pipeline.wake.set()
+    return Outcome(found)
 
 
 def _spooled(folder: Path, reach: Coverage) -> list[Path]:

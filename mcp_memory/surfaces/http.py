@@ -46,16 +46,39 @@ _GRACE_SECONDS = 1
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
 
-class Guard:
-    """Lets a request pass if it was meant for this server, comes from no foreign page, and knows the token.
+class Welcome:
+    """Whether a request was meant for this server and comes from no foreign page.
 
     The Host check keeps out a name that was made to point here, the Origin check keeps out other web pages.
     """
 
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        self._allow = frozenset(name.lower() for name in allow)
+
+    def check(self, scope: Scope) -> Response | None:
+        """What a request is answered that is not welcome."""
+        hosts, origins = headers_of(scope, b"host"), headers_of(scope, b"origin")
+        if len(hosts) != 1 or "@" in hosts[0] or not self._is_ours(f"//{hosts[0]}"):
+            return refuse(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
+        if not all(map(self._is_ours, origins)):
+            return refuse(403, "Requests from other web pages are refused; leave the Origin header out.")
+        return None
+
+    def _is_ours(self, url: str) -> bool:
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError:
+            return False
+        return is_loopback(host) or host in self._allow
+
+
+class Guard:
+    """Lets a request pass if it is welcome and knows the token."""
+
     def __init__(self, app: ASGIApp, token: str, allow: Sequence[str] = (), access: Access | None = None) -> None:
         self._app = app
         self._token = token.encode()
-        self._allow = frozenset(name.lower() for name in allow)
+        self._welcome = Welcome(allow)
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,14 +91,9 @@ class Guard:
 
     def check(self, scope: Scope) -> Response | None:
         """What a request is answered that goes no further; None if it does."""
-        hosts, origins, tokens = (
-            [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
-            for name in (b"host", b"origin", b"authorization")
-        )
-        if len(hosts) != 1 or "@" in hosts[0] or not self._welcomes(f"//{hosts[0]}"):
-            return _refuse(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
-        if not all(map(self._welcomes, origins)):
-            return _refuse(403, "Requests from other web pages are refused; leave the Origin header out.")
+        if refusal := self._welcome.check(scope):
+            return refusal
+        tokens = headers_of(scope, b"authorization")
         scheme, _, token = tokens[0].partition(" ") if len(tokens) == 1 else ("", "", "")
         if not hmac.compare_digest(token.strip().encode("latin-1"), self._token) or scheme.lower() != "bearer":
             if self._access and scope["path"] != PATH:
@@ -85,18 +103,15 @@ class Guard:
                 if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
                     return once_more(scope) if self._access.came_from_elsewhere(scope) else closed_door()
             hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
-            return _refuse(401, hint, {"www-authenticate": "Bearer"})
+            return refuse(401, hint, {"www-authenticate": "Bearer"})
         return None
 
-    def _welcomes(self, url: str) -> bool:
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError:
-            return False
-        return is_loopback(host) or host in self._allow
+
+def headers_of(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
 
 
-def _refuse(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+def refuse(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"error": reason}, status, headers)
 
 
@@ -306,6 +321,10 @@ async def serve_http(
     if greeting and greeting.browse:
         await to_thread.run_sync(webbrowser.open, link)
 
+    await run_until_signal(server, listener, memory)
+
+
+async def run_until_signal(server: uvicorn.Server, listener: socket.socket, memory: Memory) -> None:
     async def stop_on_signal() -> None:
         if sys.platform == "win32":
             return
@@ -352,7 +371,7 @@ def free_port(preferred: int) -> int:
         return 0
 
 
-def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicorn.Server:
+def server_of(app: ASGIApp, connection: type[Connection] = Connection, **more: Any) -> uvicorn.Server:
     """What runs the application, over connections that are bounded in number and time."""
     config = uvicorn.Config(
         app,
@@ -362,6 +381,7 @@ def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicor
         log_level="error",  # its warnings tell of requests that anyone can send
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
+        **more,
     )
     return _Server(config)
 

@@ -61,10 +61,15 @@ def serve(options: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: os._exit(0))
     output.keep_log(settings.home)
     if options.http:
-        from mcp_memory.surfaces.http import serve_http
+        if getattr(options, "team", False):
+            from mcp_memory.surfaces.team.serving import serve_team
 
-        greeting = getattr(options, "greeting", None)
-        anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json, greeting)
+            anyio.run(serve_team, settings, options)
+        else:
+            from mcp_memory.surfaces.http import serve_http
+
+            greeting = getattr(options, "greeting", None)
+            anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json, greeting)
     else:
         anyio.run(_serve_stdio, settings)
     for number in SIGNALS:  # all is closed: a signal that comes late must not turn a good end into a failure

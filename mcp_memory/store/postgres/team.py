@@ -17,6 +17,10 @@ _VIEWER = """
     SELECT u.name, u.role FROM team_token t JOIN team_user u ON u.name = t.name
     WHERE t.sha256 = ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
 """
+_SESSION_VIEWER = f"""
+    {_VIEWER.replace("WHERE", "JOIN team_session b ON b.token = t.sha256 WHERE").replace("t.sha256 = ?", "b.sha256 = ?")}
+      AND b.expires_ms > ?
+"""
 _USERS = """
     SELECT u.name, u.role, u.created_ms, u.revoked_ms,
            (SELECT count(*) FROM team_token t WHERE t.name = u.name AND t.expires_ms > :now AND u.revoked_ms IS NULL),
@@ -80,6 +84,25 @@ class TeamPart:
 
     async def viewer_of(self, token: str, now_ms: int) -> Viewer | None:
         rows = await self._database.fetch(_VIEWER, (_digest(token), now_ms))
+        return Viewer(*rows[0]) if rows else None
+
+    async def open_session(self, token: str, now_ms: int, expires_ms: int) -> str:
+        def write(tx: Transaction) -> str:
+            session = secrets.token_urlsafe(32)
+            tx.run("DELETE FROM team_session WHERE expires_ms <= ?", (now_ms,))
+            tx.run(
+                "INSERT INTO team_session (sha256, token, expires_ms) VALUES (?, ?, ?)",
+                (_digest(session), _digest(token), expires_ms),
+            )
+            return session
+
+        return await self._database.write(write)
+
+    async def close_session(self, session: str) -> None:
+        await self._database.write(Transaction.run, "DELETE FROM team_session WHERE sha256 = ?", (_digest(session),))
+
+    async def viewer_of_session(self, session: str, now_ms: int) -> Viewer | None:
+        rows = await self._database.fetch(_SESSION_VIEWER, (_digest(session), now_ms, now_ms))
         return Viewer(*rows[0]) if rows else None
 
     async def team_projects(self) -> list[TeamProject]:

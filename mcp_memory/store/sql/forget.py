@@ -155,7 +155,22 @@ def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:
 
 
 def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
-    found = find(tx, wish)
+    return _erase(tx, find(tx, wish), wish)
+
+
+def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None) -> Forgotten:
+    """Forget these events, of someone's sessions or of anyone's."""
+    whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
+    events = list[_Gone]()
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        where = f"e.key IN ({marks(part)}) {whose}"
+        events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (*part, *values))]
+    wish = Wish(event_key=b"")
+    return _erase(tx, _Found(Coverage(wish), events, []), wish)[0] if events else Forgotten(0, 0)
+
+
+def _erase(tx: Transaction, found: _Found, wish: Wish) -> tuple[Forgotten, Coverage]:
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")

@@ -14,7 +14,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.store.sql.database import SET_FACT, Snapshot, Transaction, note_erasure
-from mcp_memory.store.sql.forget import find, forget
+from mcp_memory.store.sql.forget import find, forget, forget_events
 from mcp_memory.store.sql.log import LogPart, index_events
 from mcp_memory.store.sql.nodes import NodePart, index_nodes
 from mcp_memory.store.sql.projects import merge_named, rename, split, trust
@@ -90,6 +90,9 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
         if dry_run:
             return await self._database.read_as_transaction(lambda tx: find(tx, wish).told)
         return await self._database.write_alone(forget, wish)
+
+    async def forget_events(self, keys: Sequence[bytes], author: str | None) -> Forgotten:
+        return await self._database.write_alone(forget_events, keys, author)
 
     async def pin(self, key: bytes, pinned: bool) -> bool:
         return await self._database.write(_pin, key, pinned)

@@ -64,14 +64,14 @@ class Access:
         headers = Headers(scope=scope)
         if scope["path"] == ENTRANCE or scope["path"].startswith(STATIC):
             return True
-        if not self._is_own(scope["method"], headers):
+        if not self.is_own(scope["method"], headers):
             return False
         until, _, sign = self.held(headers).partition(".")
         known = until.isdecimal() and len(until) < _DIGITS and int(until) > self._clock()
         return known and hmac.compare_digest(sign.encode(), self._sign("cookie", until).encode())
 
     @staticmethod
-    def _is_own(method: str, headers: Headers) -> bool:
+    def is_own(method: str, headers: Headers) -> bool:
         """Cookies are sent to every port of a host, so a page of another port is no page of ours."""
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # A link on another page may lead here, as long as it only looks.

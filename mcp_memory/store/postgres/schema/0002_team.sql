@@ -16,6 +16,13 @@ CREATE TABLE team_token (
     expires_ms bigint NOT NULL
 );
 CREATE INDEX team_token_name ON team_token (name);
+-- A browser that was logged in with a token. It dies with it.
+CREATE TABLE team_session (
+    sha256     bytea PRIMARY KEY,
+    token      bytea NOT NULL REFERENCES team_token (sha256) ON DELETE CASCADE,
+    expires_ms bigint NOT NULL
+);
+CREATE INDEX team_session_token ON team_session (token);
 -- A project with rows here is read by these alone.
 CREATE TABLE team_member (
     project bigint NOT NULL REFERENCES project (id) ON DELETE CASCADE,

@@ -1,0 +1,149 @@
+"""A team's server: the same tools, documents and pages, each answered as the one who asks may see the memory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import anyio
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_memory.config import Settings
+from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
+from mcp_memory.surfaces.http import (
+    PATH,
+    Connection,
+    ConnectionLimits,
+    Welcome,
+    ending,
+    is_loopback,
+    listen,
+    run_until_signal,
+    server_of,
+)
+from mcp_memory.surfaces.server import Memory, build_server
+from mcp_memory.surfaces.team import laptop_routes
+from mcp_memory.surfaces.team.audit import Audit
+from mcp_memory.surfaces.team.door import Door
+from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
+from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.web.routes import viewer
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.store.team_port import TeamStore
+
+#: Requests of one member: so many at once, and so many a second after that.
+RATE = (240, 20)
+
+
+class TeamMemory(Memory):
+    """The memory of a team. Who asks for it is given what that member may see; no one is given all of it unasked."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.audit = Audit(self)
+
+    async def app(self) -> App:
+        return (await self.whole()).seen_by(current())
+
+    async def whole(self) -> App:
+        """All of it, for the server's own work alone."""
+        return await super().app()
+
+    async def register(self) -> TeamStore:
+        """Where people and their tokens are."""
+        return cast("TeamStore", (await self.whole()).store)
+
+    def now_ms(self) -> int:
+        """Real time: tokens expire whatever the memory's clock is set to."""
+        return time.time_ns() // 1_000_000
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with super().running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self.audit.run, name="audit")
+            try:
+                yield
+            finally:
+                with anyio.move_on_after(1, shield=True):
+                    await self.audit.write()
+                tasks.cancel_scope.cancel()
+
+
+class TeamConnection(Connection):
+    """One of many: a laptop's loop, an agent and a browser each keep some open."""
+
+    limits = ConnectionLimits(connections=2_000, body=60.0)
+
+
+def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: bool = False) -> TeamGuard:
+    """The whole surface, guarded: MCP under its path, what laptops ask under /team/, the viewer everywhere else."""
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    mcp = build_server(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
+    door = Door(memory)
+    pages, laptops = viewer(memory, door), Starlette(routes=laptop_routes.table(memory), exception_handlers=laptop_routes.TROUBLE)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = mcp
+        if scope["type"] == "http" and scope["path"] != PATH:
+            app = laptops if scope["path"].startswith("/team/") else pages
+        await app(scope, receive, send)
+
+    return TeamGuard(
+        ending(serve, memory.leaving),
+        Verifier(memory),
+        door,
+        memory.audit,
+        Welcome(allow),
+        RateLimit(*RATE),
+        RateLimit(*FAILURES),
+        behind_proxy,
+    )
+
+
+async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
+    """Listen until a signal comes. Says on stderr where."""
+    if not settings.store.url:
+        raise SettingsError("A team's memory lies in PostgreSQL: set [store] url, or MCP_MEMORY_STORE_URL.")
+    host, allow, tls = options.host, tuple(options.allow_host), _tls(options)
+    if not is_loopback(host) and not tls and not options.behind_proxy:
+        raise UsageError(
+            f"{host} can be reached from other machines, and tokens must not go there unencrypted. Give --tls-cert and "
+            "--tls-key, or --behind-proxy if a reverse proxy before it speaks TLS."
+        )
+    listener, memory = listen(host, options.port, allow), TeamMemory(settings)
+    app = team_app(memory, allow, behind_proxy=options.behind_proxy)
+    base = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    if options.json:
+        print(json.dumps({"url": f"{base}{PATH}", "team": base}), flush=True)
+    lines = [
+        f"The team's memory on {base}: MCP under {PATH}, pages for browsers under /.",
+        "`mcp-memory team user add NAME` makes a member and prints its token once.",
+    ]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+    await run_until_signal(server_of(app, TeamConnection, **tls), listener, memory)
+
+
+def _tls(options: argparse.Namespace) -> dict[str, str]:
+    """The certificate and its key, which are looked at before anyone connects."""
+    cert, key = options.tls_cert, options.tls_key
+    if not cert and not key:
+        return {}
+    if not (cert and key):
+        raise UsageError("--tls-cert and --tls-key belong together: give both files.")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(Path(cert), Path(key))
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"{cert} and {key} are no certificate and key that can be used: {error}.") from None
+    return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
