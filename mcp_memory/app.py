@@ -88,8 +88,7 @@ class App:
     def seen_by(self, viewer: Viewer) -> App:
         """The memory as a member of the team sees it. No project is the current one on a server."""
         store = cast("TeamStore", self.whole.store).seen_by(viewer)
-        place = {"home_root": NOWHERE, "home_label": ""}
-        return replace(self.whole, store=store, viewer=viewer, _whole=self.whole, **place)
+        return replace(self.whole, store=store, viewer=viewer, _whole=self.whole, home_root=NOWHERE, home_label="")
 
     @property
     def home(self) -> tuple[str, str, str]:

@@ -17,7 +17,7 @@ class TeamRegister(Protocol):
     """People, tokens, members and the audit. Times are given, so that tests can stand them still."""
 
     async def add_user(self, name: str, role: str, now_ms: int, expires_ms: int) -> str:
-        """A new member, or one who comes back, with this role and a first token, which is told here and nowhere else."""
+        """A new member, or one who comes back, with this role and a first token, which is told here alone."""
 
     async def add_token(self, name: str, now_ms: int, expires_ms: int) -> str:
         """A further token of a member."""

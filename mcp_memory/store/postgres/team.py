@@ -17,9 +17,10 @@ _VIEWER = """
     SELECT u.name, u.role FROM team_token t JOIN team_user u ON u.name = t.name
     WHERE t.sha256 = ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
 """
-_SESSION_VIEWER = f"""
-    {_VIEWER.replace("WHERE", "JOIN team_session b ON b.token = t.sha256 WHERE").replace("t.sha256 = ?", "b.sha256 = ?")}
-      AND b.expires_ms > ?
+_SESSION_VIEWER = """
+    SELECT u.name, u.role FROM team_session b JOIN team_token t ON t.sha256 = b.token
+    JOIN team_user u ON u.name = t.name
+    WHERE b.sha256 = ? AND b.expires_ms > ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
 """
 _USERS = """
     SELECT u.name, u.role, u.created_ms, u.revoked_ms,

@@ -38,9 +38,7 @@ GUARDED = {
         table: _OF_PROJECT.format(table)
         for table in ("project_alias", "node", "mention", "removed_node", "erased", "dirty_node", "dirty_brief")
     },
-    **{
-        table: _OF_SESSION.format(table) for table in ("segment", "compaction", "dirty_session", "dirty_compaction")
-    },
+    **{table: _OF_SESSION.format(table) for table in ("segment", "compaction", "dirty_session", "dirty_compaction")},
     "compaction_source": (
         "SELECT x.* FROM compaction_source x JOIN compaction c ON c.id = x.compaction "
         "JOIN session y ON y.id = c.session WHERE y.project = ANY (§projects) AND §session"
@@ -51,11 +49,16 @@ GUARDED = {
         "WHERE y.project = ANY (§projects)"
     ),
 }
-#: Tables that a viewer reads as they are: what is true of all of the memory, and the index, whose finds are looked up
-#: in the tables above before anything is told of them.
-OPEN = ("meta", "log_place", "migration", "lease", "quarter", "search")
+#: The index is kept from a viewer by its own columns alone: under row-level security PostgreSQL would not use it to
+#: find words. Its rows are numbers of what is then looked up in the tables above.
+INDEX = {"search": "SELECT x.* FROM search x WHERE x.project = ANY (§projects) AND (x.level >= 0 OR §found)"}
+#: Tables that a viewer reads as they are: what is true of all of the memory.
+OPEN = ("meta", "log_place", "migration", "lease", "quarter", "frequency")
+_REPLACED = GUARDED | INDEX
 #: A table where it is read from, and the name it goes by there.
-_READ = re.compile(rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(GUARDED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?")
+_READ = re.compile(
+    rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
+)
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
 _ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
@@ -66,7 +69,7 @@ def guarded(sql: str) -> str:
 
     def part(found: re.Match[str]) -> str:
         word, space, table, alias = found.groups()
-        return f"{word}{space}({GUARDED[table]}) {alias or table}"
+        return f"{word}{space}({_REPLACED[table]}) {alias or table}"
 
     return _READ.sub(part, sql)
 
@@ -76,10 +79,11 @@ class SeenLink(Link):
 
     def __init__(self, link: Link, viewer: Viewer, projects: str, own: bool) -> None:
         super().__init__(link.raw)
-        mine = f"y.author = {_quoted(viewer.name)}"
+        mine, found = (f"{table}.author = {_quoted(viewer.name)}" for table in "yx")
         self._parts = {
             "§projects": f"{_quoted(projects)}::bigint[]",
             "§session": mine if own else f"(y.shared = 1 OR {mine})",
+            "§found": found if own else f"(x.visibility = 'team' OR {found})",
             "§event": mine if own else f"(x.visibility = 'team' OR {mine})",
         }
 
@@ -138,7 +142,7 @@ class SeenDatabase(PostgresDatabase):
         )
         while told.nextset():
             pass
-        return SeenLink(link, self._viewer, str(told.fetchone()[0]), self._own)
+        return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._own)
 
     async def write(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
         return self._refuse()
@@ -193,7 +197,7 @@ def _prepare(link: Link) -> str:
         ) from error
     if not run(f"SELECT has_schema_privilege({_quoted(role)}, '{SCHEMA}', 'USAGE')").fetchone()[0]:
         run(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {named}")
-    for table in (*GUARDED, *OPEN):
+    for table in (*_REPLACED, *OPEN):
         if not run(f"SELECT has_table_privilege({_quoted(role)}, '{table}', 'SELECT')").fetchone()[0]:
             run(f"GRANT SELECT ON {table} TO {named}")
     return role

@@ -69,7 +69,11 @@ class Verifier(TokenVerifier):
 
 
 def _access(token: str, viewer: Viewer | None) -> AccessToken | None:
-    return viewer and AccessToken(token=token, client_id=viewer.name, subject=viewer.name, scopes=[viewer.role])
+    return (
+        None
+        if viewer is None
+        else AccessToken(token=token, client_id=viewer.name, subject=viewer.name, scopes=[viewer.role])
+    )
 
 
 @dataclass(slots=True)
@@ -126,7 +130,9 @@ class TeamGuard:
         if refusal := self.welcome.check(scope):
             return refusal
         if path.startswith(METADATA):
-            return self._metadata(scope) if path in (METADATA, METADATA + PATH) else refuse(404, "There is no such page.")
+            return (
+                self._metadata(scope) if path in (METADATA, METADATA + PATH) else refuse(404, "There is no such page.")
+            )
         if path.startswith(STATIC):
             return None
         address = self._address(scope)

@@ -46,9 +46,7 @@ def table(memory: TeamMemory) -> list[BaseRoute]:
     async def answer(handler: Handler, request: Request) -> Response:
         return JSONResponse(await handler(memory, request))
 
-    return [
-        Route(path, partial(answer, handler), methods=[method]) for (method, path), handler in HANDLERS.items()
-    ]
+    return [Route(path, partial(answer, handler), methods=[method]) for (method, path), handler in HANDLERS.items()]
 
 
 async def _fault(request: Request, error: Exception) -> Response:

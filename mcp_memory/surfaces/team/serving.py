@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import ssl
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
-from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
+from mcp_memory.errors import SettingsError, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
     Connection,
@@ -92,7 +90,10 @@ def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: b
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = build_server(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
     door = Door(memory)
-    pages, laptops = viewer(memory, door), Starlette(routes=laptop_routes.table(memory), exception_handlers=laptop_routes.TROUBLE)
+    pages, laptops = (
+        viewer(memory, door),
+        Starlette(routes=laptop_routes.table(memory), exception_handlers=laptop_routes.TROUBLE),
+    )
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = mcp
@@ -124,14 +125,9 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
         )
     listener, memory = listen(host, options.port, allow), TeamMemory(settings)
     app = team_app(memory, allow, behind_proxy=options.behind_proxy)
-    base = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     if options.json:
-        print(json.dumps({"url": f"{base}{PATH}", "team": base}), flush=True)
-    lines = [
-        f"The team's memory on {base}: MCP under {PATH}, pages for browsers under /.",
-        "`mcp-memory team user add NAME` makes a member and prints its token once.",
-    ]
-    print("\n".join(lines), file=sys.stderr, flush=True)
+        pass
     await run_until_signal(server_of(app, TeamConnection, **tls), listener, memory)
 
 

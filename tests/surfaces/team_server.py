@@ -1,0 +1,89 @@
+"""A team's server in the process of the test, asked over its ASGI interface, as laptops, agents and browsers ask it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from mcp_memory.config import load
+from mcp_memory.domain.events import Event, Intake
+from mcp_memory.store.postgres.store import PostgresStore
+from mcp_memory.surfaces.team.guard import TeamGuard
+from mcp_memory.surfaces.team.serving import TeamMemory, team_app
+from tests.postgres import new_database
+
+YEAR_MS = 365 * 24 * 3_600_000
+BASE = "http://127.0.0.1:8765"
+
+
+@dataclass
+class TeamDesk:
+    """A running server, its store, and the tokens of its members."""
+
+    memory: TeamMemory
+    guard: TeamGuard
+    store: PostgresStore
+    tokens: dict[str, str]
+
+    def client(self, name: str = "", **headers: str) -> httpx2.AsyncClient:
+        """Asks as a member, or as no one."""
+        bearer = {"authorization": f"Bearer {self.tokens[name]}"} if name else {}
+        transport = httpx2.ASGITransport(self.guard, client=("10.0.0.9", 4711))
+        return httpx2.AsyncClient(transport=transport, base_url=BASE, headers=bearer | headers, timeout=30)
+
+    async def add_user(self, name: str, role: str = "member", *, lasts_ms: int = YEAR_MS) -> str:
+        now = self.memory.now_ms()
+        self.tokens[name] = await self.store.add_user(name, role, now, now + lasts_ms)
+        return self.tokens[name]
+
+    async def tell(self, author: str, *events: Event, visibility: str = "team", root: str = "/w/alpha") -> None:
+        told = [replace(event, visibility=visibility) for event in events]
+        await self.store.add([Intake((event,), root, "", author=author) for event in told])
+
+
+@asynccontextmanager
+async def team_server(home: Path, **options: Any) -> AsyncIterator[TeamDesk]:
+    """A server with ada (member), bob (member), rita (reader) and root (admin)."""
+    settings = load({"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()})
+    memory = TeamMemory(settings)
+    guard = team_app(memory, **options)
+    async with running(guard):
+        store = (await memory.whole()).store
+        assert isinstance(store, PostgresStore)
+        desk = TeamDesk(memory, guard, store, {})
+        for name, role in (("ada", "member"), ("bob", "member"), ("rita", "reader"), ("root", "admin")):
+            await desk.add_user(name, role)
+        yield desk
+
+
+@asynccontextmanager
+async def running(guard: TeamGuard) -> AsyncIterator[None]:
+    """The application's life, as its server begins and ends it."""
+    import anyio
+
+    begin, begun, end, ended = anyio.Event(), anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not begin.is_set():
+            begin.set()
+            return {"type": "lifespan.startup"}
+        await end.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def send(message: Any) -> None:
+        (begun if message["type"].startswith("lifespan.startup") else ended).set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(guard, {"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+        await begun.wait()
+        try:
+            yield
+        finally:
+            end.set()
+            with anyio.move_on_after(10, shield=True):
+                await ended.wait()

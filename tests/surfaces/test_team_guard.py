@@ -1,0 +1,122 @@
+"""Who gets into a team's server: members, by a token that lives, and no one else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_memory.surfaces.team.laptop_routes import HANDLERS
+from mcp_memory.surfaces.web.routes import PAGES
+from mcp_memory.surfaces.web.writes import WRITES
+from tests.surfaces.team_server import team_server
+
+pytestmark = pytest.mark.anyio
+ADDRESSES = [
+    "/mcp",
+    "/",
+    "/live",
+    "/live/stream",
+    "/recalled",
+    "/health",
+    *PAGES,
+    *WRITES,
+    *(path for _, path in HANDLERS),
+]
+
+
+async def test_a_member_is_told_who_it_is_by_its_token_alone(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada:
+        told = (await ada.get("/team/me", params={"name": "root"}, headers={"x-user": "root"})).json()
+        assert (told["name"], told["role"], told["projects"]) == ("ada", "member", [])
+        assert told["server"]
+        assert told["version"]
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+async def test_a_stranger_gets_401_everywhere(tmp_path: Path, path: str) -> None:
+    async with team_server(tmp_path) as desk, desk.client() as stranger:
+        for method in ("GET", "POST"):
+            answer = await stranger.request(method, path, json={})
+            assert answer.status_code == 401, path
+            assert "/.well-known/oauth-protected-resource/mcp" in answer.headers["www-authenticate"]
+        other = await stranger.get(path, headers={"authorization": "Bearer mcpm_nobody"})
+        assert other.status_code == 401
+        basic = await stranger.get(path, headers={"authorization": f"Basic {desk.tokens['ada']}"})
+        assert basic.status_code == 401
+
+
+async def test_the_resource_metadata_needs_no_token(tmp_path: Path) -> None:
+    async with team_server(tmp_path, allow=("memory.example",), behind_proxy=True) as desk, desk.client() as stranger:
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            told = await stranger.get(path, headers={"host": "memory.example", "x-forwarded-proto": "https"})
+            assert told.status_code == 200
+            assert told.json()["resource"] == "https://memory.example/mcp"
+        assert (await stranger.get("/.well-known/other", headers={"host": "memory.example"})).status_code == 401
+
+
+async def test_an_expired_or_revoked_token_gets_401_at_once(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk:
+        await desk.add_user("short", lasts_ms=-1)
+        async with desk.client("short") as short, desk.client("bob") as bob:
+            assert (await short.get("/team/me")).status_code == 401
+            assert (await bob.get("/team/me")).status_code == 200
+            await desk.store.revoke_user("bob", desk.memory.now_ms())
+            assert (await bob.get("/team/me")).status_code == 401
+
+
+async def test_a_stream_of_who_is_revoked_ends_within_a_second(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("bob") as bob, anyio.create_task_group() as tasks:
+        ended = anyio.Event()
+
+        async def listen() -> None:
+            await bob.get("/live/stream")
+            ended.set()
+
+        tasks.start_soon(listen)
+        await anyio.wait_all_tasks_blocked()
+        await desk.store.revoke_user("bob", desk.memory.now_ms())
+        with anyio.fail_after(1.5):
+            await ended.wait()
+
+
+async def test_the_local_token_opens_no_team_server(tmp_path: Path) -> None:
+    from mcp_memory.surfaces.http import token_of
+
+    async with team_server(tmp_path) as desk, desk.client() as stranger:
+        token = token_of(desk.memory.settings)
+        assert (await stranger.get("/team/me", headers={"authorization": f"Bearer {token}"})).status_code == 401
+
+
+async def test_other_hosts_and_pages_are_refused(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada:
+        assert (await ada.get("/team/me", headers={"host": "evil.example"})).status_code == 421
+        assert (await ada.get("/team/me", headers={"origin": "https://evil.example"})).status_code == 403
+
+
+async def test_who_asks_too_often_is_told_to_wait_and_no_one_else(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        desk.guard.rate.burst = 3
+        answers = [await ada.get("/team/me") for _ in range(5)]
+        assert [answer.status_code for answer in answers][:3] == [200, 200, 200]
+        assert answers[-1].status_code == 429
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert (await bob.get("/team/me")).status_code == 200
+
+
+async def test_who_guesses_tokens_is_soon_not_listened_to(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client() as stranger:
+        guesses = [await stranger.get("/team/me", headers={"authorization": f"Bearer mcpm_{n}"}) for n in range(12)]
+        assert {answer.status_code for answer in guesses[:10]} == {401}
+        assert guesses[-1].status_code == 429
+        assert "retry-after" in guesses[-1].headers
+        form = await stranger.post("/enter", data={"token": "guess"})
+        assert form.status_code == 429
+
+
+async def test_a_guess_in_the_form_counts_too(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client() as stranger:
+        codes = [(await stranger.post("/enter", data={"token": f"guess {n}"})).status_code for n in range(12)]
+        assert codes[:10] == [401] * 10
+        assert codes[-1] == 429
