@@ -88,7 +88,8 @@ class App:
     def seen_by(self, viewer: Viewer) -> App:
         """The memory as a member of the team sees it. No project is the current one on a server."""
         store = cast("TeamStore", self.whole.store).seen_by(viewer)
-        return replace(self.whole, store=store, viewer=viewer, _whole=self.whole, home_root=NOWHERE, home_label="")
+        here = replace(self.whole, store=store, viewer=viewer, _whole=self.whole)
+        return replace(here, home_root=NOWHERE, home_label="", home_remote="")
 
     @property
     def home(self) -> tuple[str, str, str]:

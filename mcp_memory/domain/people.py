@@ -66,12 +66,9 @@ class TeamProject:
 
     slug: str
     root: str
+    #: The git remote by which it is the same on every machine; empty if it has none.
+    remote: str = ""
     members: tuple[str, ...] = ()
-
-    @property
-    def remote(self) -> str:
-        """Its normalized git remote, by which it is the same on every machine; empty if it has none."""
-        return self.root.removeprefix("remote:") if self.root.startswith("remote:") else ""
 
 
 @dataclass(frozen=True, slots=True)

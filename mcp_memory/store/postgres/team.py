@@ -29,6 +29,13 @@ _USERS = """
            (SELECT count(*) FROM session s WHERE s.author = u.name AND s.shared = 1)
     FROM team_user u ORDER BY u.name
 """
+_PROJECTS = """
+    SELECT p.id, p.slug, p.root, coalesce(substr((
+        SELECT min(n.root) FROM (
+            SELECT p.root UNION ALL SELECT a.root FROM project_alias a WHERE a.project = p.id
+        ) n WHERE n.root LIKE 'remote:%'
+    ), 8), '') FROM project p ORDER BY p.slug
+"""
 _AUDIT = "SELECT at_ms, name, action, project, many, outcome FROM audit"
 
 
@@ -110,8 +117,8 @@ class TeamPart:
         members: dict[int, list[str]] = {}
         for project, name in await self._database.fetch("SELECT project, name FROM team_member ORDER BY name"):
             members.setdefault(project, []).append(name)
-        rows = await self._database.fetch("SELECT id, slug, root FROM project ORDER BY slug")
-        return [TeamProject(slug, root, tuple(members.get(number, ()))) for number, slug, root in rows]
+        rows = await self._database.fetch(_PROJECTS)
+        return [TeamProject(slug, root, remote, tuple(members.get(number, ()))) for number, slug, root, remote in rows]
 
     async def add_member(self, project: str, name: str) -> None:
         def write(tx: Transaction) -> None:

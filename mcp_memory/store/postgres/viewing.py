@@ -30,6 +30,10 @@ _OF_NODE = "SELECT x.* FROM {0} x JOIN node y ON y.id = x.node WHERE y.project =
 #: What a viewer may read of each table that holds something of someone.
 GUARDED = {
     "project": "SELECT x.* FROM project x WHERE x.id = ANY (§projects)",
+    "place": (
+        "SELECT x.* FROM place x WHERE x.root IN (SELECT p.root FROM project p WHERE p.id = ANY (§projects) "
+        "UNION ALL SELECT a.root FROM project_alias a WHERE a.project = ANY (§projects))"
+    ),
     "session": "SELECT y.* FROM session y WHERE y.project = ANY (§projects) AND §session",
     "event": (
         "SELECT x.* FROM event x JOIN session y ON y.id = x.session WHERE y.project = ANY (§projects) AND §event"

@@ -88,6 +88,7 @@ $$;
 
 ALTER TABLE project ENABLE ROW LEVEL SECURITY;
 ALTER TABLE project_alias ENABLE ROW LEVEL SECURITY;
+ALTER TABLE place ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session ENABLE ROW LEVEL SECURITY;
 ALTER TABLE event ENABLE ROW LEVEL SECURITY;
 ALTER TABLE segment ENABLE ROW LEVEL SECURITY;
@@ -107,6 +108,9 @@ ALTER TABLE erased ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY seen ON project FOR SELECT USING (id = ANY ((SELECT readable())::bigint[]));
 CREATE POLICY seen ON project_alias FOR SELECT USING (project = ANY ((SELECT readable())::bigint[]));
+CREATE POLICY seen ON place FOR SELECT USING (
+    EXISTS (SELECT 1 FROM project p WHERE p.root = place.root)
+    OR EXISTS (SELECT 1 FROM project_alias a WHERE a.root = place.root));
 CREATE POLICY seen ON session FOR SELECT
     USING (project = ANY ((SELECT readable())::bigint[]) AND (shared = 1 OR author = viewer()));
 CREATE POLICY seen ON event FOR SELECT USING (EXISTS (
