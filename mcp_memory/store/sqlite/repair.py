@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,6 +62,8 @@ _MARK = ".corrupt-"
 _CHUNK = 500
 #: No table was ever given so many rows.
 _LAST_ROW = 1 << 53
+#: What is said of pages that name each other in a circle.
+_CIRCLE = "rows come again"
 #: A lease is held by no one in a new file.
 _LEFT_OUT = "lease"
 #: Rows that the program never wrote: a flipped bit may leave a page readable.
@@ -356,7 +358,7 @@ def _rows(
     if not numbered:
         for order in ("", f" ORDER BY {columns} DESC"):
             try:
-                yield from source.execute(f"SELECT {columns} FROM {table}{order}")
+                yield from _once(source.execute(f"SELECT {columns} FROM {table}{order}"))
                 return
             except _UNREADABLE:
                 failed.append(table)
@@ -365,13 +367,29 @@ def _rows(
     while after < _LAST_ROW:
         try:
             sql = f"SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid"
-            for row in source.execute(sql, (after,)):
-                after, step = row[0], 1
+            for row in _once(source.execute(sql, (after,))):
+                # A damaged page may hold numbers in no order; whoever goes on behind a lower one never ends.
+                step = 1 if row[0] > after else step
+                after = max(after, row[0])
                 yield row[1:]
             return
         except _UNREADABLE:
             failed.append(table)
             after, step = max(after, 0) + step, step * 2
+
+
+def _once(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+    """The rows, for as long as none comes again: damaged pages may name each other, and then they never end.
+
+    Each row is compared with one that came before it, a later one each time that twice as many have come.
+    """
+    marked, next_mark = None, 1
+    for count, row in enumerate(rows, 1):
+        if row == marked:
+            raise sqlite3.DatabaseError(_CIRCLE)
+        if count == next_mark:
+            marked, next_mark = row, 2 * next_mark
+        yield row
 
 
 def _finish(tx: Transaction, timezone: str, *, tree: bool) -> bool:

@@ -116,6 +116,21 @@ def test_flipped_bits_leave_a_memory_that_can_be_used(original: Path, tmp_path: 
 
 
 @pytest.mark.usefixtures("without_program")
+def test_pages_that_lead_back_to_themselves_do_not_keep_it_forever(original: Path, tmp_path: Path) -> None:
+    start = (root_of(original, "event") - 1) * PAGE
+
+    def lead_back(data: bytearray) -> None:
+        cells = [int.from_bytes(data[start + 12 + at : start + 14 + at]) for at in range(0, 2 * data[start + 4], 2)]
+        first = data[start + cells[0] : start + cells[0] + 4]
+        for cell in cells:
+            data[start + cell : start + cell + 4] = first
+        data[start + 8 : start + 12] = bytes(4)
+
+    found = mended(spoiled(original, lead_back, tmp_path))
+    assert 0 < found.events < len(events(original))
+
+
+@pytest.mark.usefixtures("without_program")
 def test_of_a_file_that_was_cut_off_the_rest_is_found(original: Path, tmp_path: Path) -> None:
     path = spoiled(original, cut, tmp_path)
     found = mended(path)
