@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from mcp_memory.domain.events import EventType, Role
@@ -378,12 +378,12 @@ def _rows(
             after, step = max(after, 0) + step, step * 2
 
 
-def _once(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+def _once(rows: Iterable[Any]) -> Iterator[Any]:
     """The rows, for as long as none comes again: damaged pages may name each other, and then they never end.
 
     Each row is compared with one that came before it, a later one each time that twice as many have come.
     """
-    marked, next_mark = None, 1
+    marked, next_mark = object(), 1
     for count, row in enumerate(rows, 1):
         if row == marked:
             raise sqlite3.DatabaseError(_CIRCLE)
