@@ -56,8 +56,9 @@ class TeamClient:
     ) -> dict[str, Any]:
         """`timeout` bounds the whole of it, from looking up the name to the last byte."""
         library = await to_thread.run_sync(_library)
-        http = self._http or await to_thread.run_sync(self._connect)
-        self._http = http
+        http = self._http
+        if http is None:
+            http = self._http = await to_thread.run_sync(self._connect)
         try:
             async with asyncio.timeout(timeout):
                 async with http.stream(method, path, content=body, headers=headers) as response:

@@ -18,7 +18,7 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import Rules, SavedCut, busy
 from mcp_memory.domain.terms import Ranked, Standing, Within
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import CapReached, LeaseLost
+from mcp_memory.errors import CapReached, LeaseLost, UsageError
 from mcp_memory.models.port import Ledger, PlannedCall
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment, summarize, write_segments
@@ -352,14 +352,20 @@ async def test_counts_tell_how_much_of_everything_there_is(opened: Open) -> None
     assert counts.last_event_ms == talk(day=1)[-1].timestamp_ms
 
 
-async def test_a_copy_holds_what_there_was_and_can_be_opened(tmp_path: Path, opened: Open) -> None:
-    async with opened() as store:
+async def test_a_copy_holds_what_there_was_and_can_be_opened(tmp_path: Path) -> None:
+    async with ENGINES["sqlite"](tmp_path)() as store:
         await add(store, *talk())
         (tmp_path / "copy").mkdir()
         await store.backup(tmp_path / "copy" / "memory.db")
         await add(store, said("Later.", 9))
     async with ENGINES["sqlite"](tmp_path / "copy")() as copy:
         assert len(await copy.events(EventQuery())) == 2
+
+
+async def test_a_memory_on_a_server_names_what_copies_it(tmp_path: Path) -> None:
+    async with ENGINES["postgres"](tmp_path)() as store:
+        with pytest.raises(UsageError, match="pg_dump .*--schema=mcp_memory"):
+            await store.backup(tmp_path / "memory.dump")
 
 
 async def test_an_index_with_files_of_its_own_is_told_what_is_new_and_what_is_gone(tmp_path: Path) -> None:

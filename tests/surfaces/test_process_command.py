@@ -343,8 +343,15 @@ def test_a_memory_of_an_earlier_version_is_rebuilt_and_says_how_far_it_is(shell:
     shell.json("import", str(path), "--client", "jsonl")
     shell.json("process")
     with closing(sqlite3.connect(shell.home / "memory.db", isolation_level=None)) as connection:
-        connection.execute("DROP INDEX node_revision")
-        connection.execute("ALTER TABLE node DROP COLUMN revision")
+        for later in (
+            "DROP INDEX node_revision",
+            "ALTER TABLE node DROP COLUMN revision",
+            "ALTER TABLE event DROP COLUMN visibility",
+            "ALTER TABLE session DROP COLUMN author",
+            "ALTER TABLE session DROP COLUMN place",
+            "DROP TABLE place",
+        ):
+            connection.execute(later)
         connection.execute("UPDATE node_version SET title = 'Old ' || title")
         week = "SELECT id FROM node WHERE key = '2026-W10'"
         connection.execute(f"UPDATE node_version SET written_by = 'openai:test' WHERE node IN ({week})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,7 +92,8 @@ class PostgresStore(SqlStore, TeamPart):
 
     async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         raise UsageError(
-            f"A memory on a server is copied by the server's own means: pg_dump '{shown(self.database.url)}' > {target}"
+            "A memory on a server is copied by the server's own means: pg_dump --format=custom --schema=mcp_memory "
+            f"--file={shlex.quote(str(target))} {shlex.quote(shown(self.database.url))}"
         )
 
     async def refresh_backups(self, keep: int, clock: Clock) -> None:
