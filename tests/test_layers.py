@@ -36,7 +36,7 @@ ALLOWED = {
 }
 ALLOWED["app"] = {*ALLOWED} - {"sample"}
 ALLOWED["surfaces"] = {*ALLOWED, "surfaces"}
-PORTS = ("port", "inbox_port", "team_port")
+PORTS = ("port", "inbox_port", "sharing_port", "team_port")
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem in ALLOWED)
 
 

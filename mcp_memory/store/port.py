@@ -1,8 +1,7 @@
 """What the rest asks of a store. The docstrings are contracts that every engine keeps; one suite states them all.
 
     ReadStore ── what is read; `at_once` hands one out that stays at one moment
-    Store ────── that, and all that is written
-
+    Store ────── that, and all that is written; of sharing in sharing_port
 Numbers of rows (`session`, `project`, `number`) are the store's own: they come from it and go back to it, no more.
 """
 
@@ -34,6 +33,7 @@ from mcp_memory.domain.terms import IndexChanges, IndexEntry, IndexState, Pool, 
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import LeaseLost
 from mcp_memory.models.port import Ledger, Prices
+from mcp_memory.store.sharing_port import SharedLog
 
 T = TypeVar("T")
 #: Tells what of events would be new, had all that it was given before been stored. Nothing is.
@@ -271,7 +271,7 @@ class FiledIndex(IndexKeeper, Protocol):
         """
 
 
-class Store(ReadStore, Protocol):
+class Store(ReadStore, SharedLog, Protocol):
     """A memory: what can be read, and all else that is asked of it."""
 
     # the canonical record: adding is idempotent, an event known by its key changes nothing

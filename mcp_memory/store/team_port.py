@@ -47,8 +47,11 @@ class TeamRegister(Protocol):
     async def remove_member(self, project: str, name: str, *, opens: bool = False) -> None:
         """No longer let a member read it. The last one leaves it open to all, which must be asked for."""
 
-    async def forget_events(self, keys: Sequence[bytes], author: str | None) -> Forgotten:
-        """Forget these events as `Store.forget` does, all in one transaction: those of an author's, or of anyone's."""
+    async def forget_events(self, keys: Sequence[bytes], author: str | None, *, returning: bool = False) -> Forgotten:
+        """Forget these events as `Store.forget` does, all in one transaction: those of an author's, or of anyone's.
+
+        With `returning` no mark is left, so that they are taken if they are told again.
+        """
 
     async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:
         """Keep these rows, and of all no older ones and not many more than so many."""

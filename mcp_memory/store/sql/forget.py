@@ -22,6 +22,7 @@ from mcp_memory.store.sql.database import EVENT, Transaction, marks, note_erasur
 from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
 from mcp_memory.store.sql.nodes import remove_node
 from mcp_memory.store.sql.records import drop_records, forget_records
+from mcp_memory.store.sql.sharing_rules import drop_rules, note_cleared, note_forgotten
 
 _CHUNK = 500
 _EVENTS = """
@@ -158,8 +159,8 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
     return _erase(tx, find(tx, wish), wish)
 
 
-def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None) -> Forgotten:
-    """Forget these events, of someone's sessions or of anyone's."""
+def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, returning: bool = False) -> Forgotten:
+    """Forget these events, of someone's sessions or of anyone's; if they may be `returning`, without a mark."""
     whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
     events = list[_Gone]()
     for start in range(0, len(keys), _CHUNK):
@@ -167,16 +168,21 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None) ->
         where = f"e.key IN ({marks(part)}) {whose}"
         events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (*part, *values))]
     wish = Wish(event_key=b"")
-    return _erase(tx, _Found(Coverage(wish), events, []), wish)[0] if events else Forgotten(0, 0)
+    if not events:
+        return Forgotten(0, 0)
+    return _erase(tx, _Found(Coverage(wish), events, []), wish, returning=returning)[0]
 
 
-def _erase(tx: Transaction, found: _Found, wish: Wish) -> tuple[Forgotten, Coverage]:
+def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = False) -> tuple[Forgotten, Coverage]:
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
     forget_records(tx, [event.number for event in touched])
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
+    if not returning:
+        _mark_forgotten(tx, found.events)
     _drop_events(tx, found.events)
+    note_cleared(tx, [event.number for event in found.bearing])
     if wish.match is not None:
         sought = same_letters(wish.match)
         for event in found.bearing:
@@ -239,16 +245,22 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
 
 
-def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
+def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
+    """Leave hashes by which they are known if they are told again, and let the team's server know."""
     words = list[bytes]()
     for event in events:
-        if event.kind not in LIFECYCLE and event.text.strip():
-            tx.unindex([(event.number * 4 + EVENT, event_columns(event.role, event.kind, event.text))])
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
     tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", [(event.key,) for event in events])
     tx.run_many("INSERT INTO forgotten_words (key) VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in words])
+    note_forgotten(tx, [event.number for event in events])
+
+
+def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
+    for event in events:
+        if event.kind not in LIFECYCLE and event.text.strip():
+            tx.unindex([(event.number * 4 + EVENT, event_columns(event.role, event.kind, event.text))])
     for start in range(0, len(events), _CHUNK):
         numbers = [event.number for event in events[start : start + _CHUNK]]
         for column in ("event", "first_event", "last_event"):
@@ -292,6 +304,7 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         for table in ("dirty_session", "dirty_compaction", "segment"):
             tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
+        drop_rules(tx, session=session)
         tx.run("DELETE FROM session WHERE id = ?", (session,))
     where, value = "slug = ?1", wish.project
     if wish.match is not None:
@@ -306,4 +319,5 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         tx.run(f"DELETE FROM place WHERE root IN ({_NAMES_OF})", (project, project))
         for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
             tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
+        drop_rules(tx, project=project)
         tx.run("DELETE FROM project WHERE id = ?", (project,))

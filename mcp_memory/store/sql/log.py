@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
+from mcp_memory.domain.events import LIFECYCLE, TEAM, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
+from mcp_memory.store.sql.sharing_rules import offer, offer_retold, sharing
 from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
@@ -126,7 +127,7 @@ class LogPart:
     ) -> int:
         def write(tx: Transaction) -> int:
             check_lease(tx, lease_token)
-            added = _add_events(tx, intakes)
+            added = add_events(tx, intakes)
             tx.run_many(_ADD_ASKED, compacting)
             return added
 
@@ -166,7 +167,8 @@ class LogPart:
         return lambda intakes: self._database.read_as_transaction(lambda tx: sort_out(tx, intakes))
 
 
-def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+def add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+    """Store what of them is new, with all that follows from it; how many events."""
     tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
     known, with_tools = _told(tx, intakes), _with_tools(intakes)
     fresh: list[tuple[int, Event]] = []
@@ -194,6 +196,7 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         retold += told_before
     _insert(tx, fresh)
     # A hook knows no line of the transcript; when the transcript tells the same event, its lines are added.
+    lines_of = set[bytes]()
     for key, event in retold:
         if key not in known:
             known |= _known(tx, [key])
@@ -204,6 +207,8 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
             merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
             known[key] = merged
             tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (_JSON.encode(merged), key))
+            lines_of.add(key)
+    offer_retold(tx, [*lines_of])
     return len(fresh)
 
 
@@ -344,6 +349,11 @@ def _is_forgotten(tx: Transaction, event: Event) -> bool:
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     if not fresh:
         return
+    shared = sharing(tx, fresh)
+    fresh = [
+        (session, replace(event, visibility=TEAM) if at in shared else event)
+        for at, (session, event) in enumerate(fresh)
+    ]
     columns = [columns_of(event.role, event.event_type, event.text) for _, event in fresh]
     rows = []
     for session, event in fresh:
@@ -353,6 +363,7 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     numbers = tx.new_ids("event", len(fresh))
     numbered = [(number, session, event) for number, (session, event) in zip(numbers, fresh, strict=True)]
     tx.insert(_EVENT, [(number, *row) for number, row in zip(numbers, rows, strict=True)])
+    offer(tx, [numbers[at] for at in sorted(shared)])
     tx.index([(number * 4 + EVENT, told) for number, told in zip(numbers, columns, strict=True) if told])
     earliest: dict[int, int] = {}
     for _, session, event in numbered:

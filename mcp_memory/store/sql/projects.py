@@ -17,6 +17,7 @@ from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.projects import NAMELESS, Claim, ProjectInfo, ProjectPlace, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sql.database import Row, Transaction
+from mcp_memory.store.sql.sharing_rules import note_merge
 
 _REMOTE = "remote:"
 #: Names of a place that are no directories.
@@ -236,6 +237,7 @@ def merge(tx: Transaction, old: int, new: int) -> int:
     from mcp_memory.store.sql.nodes import remove_node
 
     tx.run("UPDATE project SET slug = slug WHERE id = ?", (old,))  # whoever adds a session to it is waited for
+    note_merge(tx, old, new)
     for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
         remove_node(tx, node)
     sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))

@@ -21,6 +21,7 @@ from mcp_memory.store.sql.projects import merge_named, rename, split, trust
 from mcp_memory.store.sql.reads import SqlReader
 from mcp_memory.store.sql.records import RecordPart
 from mcp_memory.store.sql.segments import SegmentPart
+from mcp_memory.store.sql.sharing import SharingPart
 from mcp_memory.store.sql.work import SqlLedger, WorkPart, check_lease
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ _NOTE = (
 _PIN = "UPDATE event SET metadata = ? WHERE id = ?"
 
 
-class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
+class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPart, WorkPart):
     """What of the Store port is the same for every engine that speaks SQL."""
 
     def reader(self, snapshot: Snapshot) -> SqlReader:
@@ -91,8 +92,8 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
             return await self._database.read_as_transaction(lambda tx: find(tx, wish).told)
         return await self._database.write_alone(forget, wish)
 
-    async def forget_events(self, keys: Sequence[bytes], author: str | None) -> Forgotten:
-        return await self._database.write_alone(forget_events, keys, author)
+    async def forget_events(self, keys: Sequence[bytes], author: str | None, *, returning: bool = False) -> Forgotten:
+        return await self._database.write_alone(forget_events, keys, author, returning)
 
     async def pin(self, key: bytes, pinned: bool) -> bool:
         return await self._database.write(_pin, key, pinned)

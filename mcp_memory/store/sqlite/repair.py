@@ -69,6 +69,7 @@ _LEFT_OUT = "lease"
 #: Rows that the program never wrote: a flipped bit may leave a page readable.
 _IMPOSSIBLE = {
     "event": f"""typeof(key) <> 'blob' OR length(key) <> 10 OR typeof(text) <> 'text' OR typeof(session) <> 'integer'
+        OR typeof(source_ids) <> 'text' OR typeof(metadata) <> 'text'
         OR typeof(timestamp_ms) <> 'integer' OR typeof(tokens) <> 'integer' OR truncated NOT IN (0, 1)
         OR coalesce(json_type(CASE WHEN json_valid(source_ids) THEN source_ids END), '') <> 'array'
         OR coalesce(json_type(CASE WHEN json_valid(metadata) THEN metadata END), '') <> 'object'
