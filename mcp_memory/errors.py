@@ -4,6 +4,7 @@
     ├── UsageError              the caller asked for something impossible (exit 2)
     │   ├── SettingsError       config.toml or the environment holds a bad value
     │   ├── UnknownTimePhrase   a time phrase that cannot be resolved
+    │   ├── TooLarge            more at once than a request may hold
     │   └── BadId               an id that is not of any known form
     ├── NotFound                a well-formed id, project or file that does not exist
     │   ├── NoProject           memory knows no project here, and none was named
@@ -18,6 +19,7 @@
     ├── TeamFault               the team's server did not do what it was asked
     │   ├── TeamRefused         it does not accept the token (any more)
     │   ├── TeamDenied          this user may not do that there
+    │   ├── TeamRejected        it does not take this request, now or later
     │   └── TeamUnreachable     it cannot be reached, or asks to wait
     └── SummarizerError         a summary could not be made
         ├── ModelUnusable       the model cannot be asked with these settings
@@ -102,6 +104,10 @@ class BadId(UsageError):
     """An id has no known form."""
 
 
+class TooLarge(UsageError):
+    """A request holds more than it may; half of it may do."""
+
+
 class NotFound(MemoryFault):
     """Nothing is stored under this id or name."""
 
@@ -160,6 +166,10 @@ class TeamRefused(TeamFault):
 
 class TeamDenied(TeamFault):
     """The team's server does not let this user do that."""
+
+
+class TeamRejected(TeamFault):
+    """The team's server finds fault with the request itself: sent again, it would do so again."""
 
 
 class TeamUnreachable(TeamFault):

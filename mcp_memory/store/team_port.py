@@ -6,11 +6,22 @@ A `TeamStore` is a store that can also be seen as a member sees it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import AuditRow, TeamProject, TeamUser, Viewer
 from mcp_memory.domain.projects import Forgotten
 from mcp_memory.store.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of pushed events: how many are new, how many were known or forgotten, and why others are refused."""
+
+    new: int
+    known: int
+    refused: dict[bytes, str] = field(default_factory=dict)
 
 
 class TeamRegister(Protocol):
@@ -51,6 +62,13 @@ class TeamRegister(Protocol):
         """Forget these events as `Store.forget` does, all in one transaction: those of an author's, or of anyone's.
 
         With `returning` no mark is left, so that they are taken if they are told again.
+        """
+
+    async def receive(self, intakes: Sequence[Intake]) -> Received:
+        """Store what members push, each intake for its author, in one transaction.
+
+        Refused are events of a session, or of a key, that is someone else's, and those of a project whose members the
+        author is not one of; the rest is stored.
         """
 
     async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from mcp_memory import __version__
 from mcp_memory.domain.text import one_line
-from mcp_memory.errors import TeamDenied, TeamFault, TeamRefused, TeamUnreachable
+from mcp_memory.errors import TeamDenied, TeamFault, TeamRefused, TeamRejected, TeamUnreachable
 from mcp_memory.team.account import TeamAccount, is_loopback
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ class TeamClient:
             wait = headers.get("retry-after", "")
             told_why = reason or f"it answers {status}"
             raise TeamUnreachable(f"{url} cannot do it now: {told_why}", float(wait) if wait.isdecimal() else None)
+        if status in (400, 413) and reason:
+            raise TeamRejected(f"{url} does not take it: {reason}")
         if status != 200 or not isinstance(told, dict):
             raise TeamFault(f"{url} answers {status}{f': {reason}' if reason else ', not as a team server does'}.")
         return told

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
+from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.store.sql.database import SqlDatabase, Transaction
+from mcp_memory.store.sql.database import SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.log import add_events
+from mcp_memory.store.sql.projects import project_of
+from mcp_memory.store.team_port import Received
 
 #: What a token begins with, so that it is known for one where it does not belong.
 PREFIX = "mcpm_"
@@ -144,6 +148,9 @@ class TeamPart:
 
         await self._database.write(write)
 
+    async def receive(self, intakes: Sequence[Intake]) -> Received:
+        return await self._database.write(_receive, intakes)
+
     async def note_audit(self, rows: Sequence[AuditRow], oldest_ms: int, most: int) -> None:
         def write(tx: Transaction) -> None:
             tx.insert("audit (at_ms, name, action, project, many, outcome)", [astuple(row) for row in rows])
@@ -188,3 +195,38 @@ def _project(tx: Transaction, slug: str) -> int:
     if not rows:
         raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory team project list` names all.")
     return int(rows[0][0])
+
+
+_SESSION = "SELECT author, project FROM session WHERE client = ? AND session_id = ?"
+_OTHERS = "SELECT e.key, s.author FROM event e JOIN session s ON s.id = e.session WHERE s.author <> ? AND e.key IN ({})"
+_SHUT = (
+    "SELECT 1 FROM team_member WHERE project = ?1 "
+    "AND NOT EXISTS (SELECT 1 FROM team_member WHERE project = ?1 AND name = ?2) LIMIT 1"
+)
+
+
+def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
+    tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
+    taken, refused = list[Intake](), dict[bytes, str]()
+    for intake in intakes:
+        if reason := _unfit(tx, intake):
+            refused |= {event.key: reason for event in intake.events}
+            continue
+        keys = [event.key for event in intake.events]
+        others = {key for key, _ in tx.fetch(_OTHERS.format(marks(keys)), (intake.author, *keys))}
+        refused |= dict.fromkeys(others, "it is someone else's")
+        taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in others)))
+    new = add_events(tx, [intake for intake in taken if intake.events])
+    return Received(new, sum(len(intake.events) for intake in taken) - new, refused)
+
+
+def _unfit(tx: Transaction, intake: Intake) -> str:
+    """Why nothing of a session can be taken; nothing if it can."""
+    for event in intake.events[:1]:
+        rows = tx.fetch(_SESSION, (event.client, event.session_id))
+        if rows and rows[0][0] != intake.author:
+            return f"the session is someone else's: {event.session_id[:60]}"
+        project = rows[0][1] if rows else project_of(tx, intake.root, intake.label, intake.remote)
+        if tx.fetch(_SHUT, (project, intake.author)):
+            return f"you are no member of the project: {intake.label[:60]}"
+    return ""

@@ -166,7 +166,9 @@ class TeamGuard:
 
     def _note(self, scope: Scope, name: str, status: int) -> None:
         outcome = "ok" if status < 400 else "refused" if status < 500 else "failed"
-        self.audit.note(AuditRow(_now_ms(), name, f"{scope['method']} {scope['path']}"[:200], outcome=outcome))
+        project, many = scope.get("team_audit", ("", 0))
+        told = f"{scope['method']} {scope['path']}"[:200]
+        self.audit.note(AuditRow(_now_ms(), name, told, project, many, outcome))
 
     def _address(self, scope: Scope) -> str:
         """Where a request comes from. Behind a proxy its own last word counts; what a client claims before does not."""

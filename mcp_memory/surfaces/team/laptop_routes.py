@@ -12,14 +12,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from mcp_memory import __version__
-from mcp_memory.errors import MemoryFault, NotAllowed, NotFound, StoreError, UsageError
+from mcp_memory.errors import MemoryFault, NotAllowed, NotFound, StoreError, TooLarge, UsageError
 from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.team.incoming import push, withdraw
 
 if TYPE_CHECKING:
     from mcp_memory.surfaces.team.serving import TeamMemory
 
 Handler = Callable[["TeamMemory", Request], Awaitable[Mapping[str, Any]]]
-_STATUS: dict[type[MemoryFault], int] = {NotAllowed: 403, NotFound: 404, UsageError: 400, StoreError: 503}
+_STATUS: dict[type[MemoryFault], int] = {
+    NotAllowed: 403,
+    NotFound: 404,
+    TooLarge: 413,
+    UsageError: 400,
+    StoreError: 503,
+}
 
 
 async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
@@ -39,7 +46,11 @@ async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
 
 
 #: By method and path; each answers with a JSON object.
-HANDLERS: dict[tuple[str, str], Handler] = {("GET", "/team/me"): me}
+HANDLERS: dict[tuple[str, str], Handler] = {
+    ("GET", "/team/me"): me,
+    ("POST", "/team/push"): push,
+    ("POST", "/team/withdraw"): withdraw,
+}
 
 
 def table(memory: TeamMemory) -> list[BaseRoute]:
