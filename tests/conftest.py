@@ -1,7 +1,11 @@
 """What all tests share."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
+
+from tests.support import on_engine
 
 # How long an example takes says something about the machine, not about the code. Each run tries other examples.
 settings.register_profile("mcp-memory", deadline=None, max_examples=50)
@@ -19,3 +23,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Runs a test on each engine: the memories that `memory` opens lie there."""
+    with on_engine(request.param):
+        yield request.param

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +15,16 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.clients.jsonl import event_of_line
-from mcp_memory.config import Calendar, Settings
+from mcp_memory.config import Calendar, Settings, StoreSettings
 from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.terms import Pool, Within, terms_of
 from mcp_memory.domain.toc import Level
+from mcp_memory.store.postgres.store import PostgresStore
+from mcp_memory.store.sql.database import SqlDatabase
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.store import SqliteStore
+from tests import postgres
 
 #: Tests of the Whoosh index are left out where its package is not; `make test` installs it.
 needs_whoosh = pytest.mark.skipif(find_spec("whoosh") is None, reason="Whoosh-Reloaded is not installed")
@@ -42,9 +46,53 @@ class StoppedClock:
         self.moment += timedelta(**by)
 
 
+class OnServer:
+    """The memories of a test that lie on a server, each data directory's in a database of its own."""
+
+    def __init__(self) -> None:
+        self._urls: dict[Path, str] = {}
+
+    def url(self, home: Path) -> str:
+        if home not in self._urls:
+            self._urls[home] = postgres.new_database()
+        return self._urls[home]
+
+    def close(self) -> None:
+        for url in self._urls.values():
+            postgres.drop_database(url)
+
+
+#: Where the memories of the running test lie, unless it is in files; the fixture `engine` tells.
+_on_server: list[OnServer] = []
+
+
+@contextmanager
+def on_engine(name: str) -> Iterator[None]:
+    """Let the memories that are opened meanwhile lie on this engine."""
+    if name == "postgres":
+        _on_server.append(OnServer())
+    try:
+        yield
+    finally:
+        while _on_server:
+            _on_server.pop().close()
+
+
+def store_of(home: Path) -> StoreSettings:
+    """Where the memory of a data directory lies; a process that a test starts is told by the environment."""
+    if _on_server:
+        return StoreSettings(_on_server[0].url(home))
+    return StoreSettings(os.environ.get("MCP_MEMORY_STORE_URL", ""))
+
+
+def child_environment(home: Path) -> dict[str, str]:
+    """What a process that opens the same memory must be told."""
+    return {**os.environ, "PYTHONPATH": str(REPO), "MCP_MEMORY_STORE_URL": store_of(home).url}
+
+
 @asynccontextmanager
 async def memory(home: Path, clock: StoppedClock | None = None, zone: str = "UTC") -> AsyncIterator[App]:
-    settings = Settings(home=home, calendar=Calendar(zone))
+    settings = Settings(home=home, calendar=Calendar(zone), store=store_of(home))
     async with open_app(settings, cwd=home, clock=clock or StoppedClock()) as app:
         yield app
 
@@ -57,8 +105,14 @@ def said(
     return line | {"source_id": f"{session}/{at}/{role}"} | more
 
 
-def database_of(app: App) -> Database:
-    """The file behind a memory, for what no user sees."""
+def database_of(app: App) -> SqlDatabase:
+    """The database behind a memory, for what no user sees."""
+    assert isinstance(app.store, SqliteStore | PostgresStore)
+    return app.store.database
+
+
+def file_of(app: App) -> Database:
+    """The same where it is a file."""
     assert isinstance(app.store, SqliteStore)
     return app.store.database
 

@@ -26,7 +26,7 @@ from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sql.records import forget_records
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.summaries import ExtractiveSummarizer
-from tests.support import StoppedClock, database_of, learn, said
+from tests.support import StoppedClock, database_of, learn, said, store_of
 
 pytestmark = pytest.mark.anyio
 SMALL = "tiny=2048"
@@ -36,7 +36,7 @@ FILLER = "The reader walks the queue, keeps its offset and hands every record on
 @asynccontextmanager
 async def memory(home: Path, **compaction: Any) -> AsyncIterator[App]:
     chosen = Compaction(**({"context_lengths": SMALL} | compaction))
-    settings = Settings(home=home, calendar=Calendar("UTC"), compaction=chosen)
+    settings = Settings(home=home, calendar=Calendar("UTC"), compaction=chosen, store=store_of(home))
     async with open_app(settings, cwd=home, clock=StoppedClock()) as app:
         yield app
 
@@ -88,6 +88,7 @@ class Watching(ExtractiveSummarizer):
         return await super().segment(events, context)
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_session_is_condensed_once_when_it_crosses_the_trigger(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 11))
@@ -101,6 +102,7 @@ async def test_a_session_is_condensed_once_when_it_crosses_the_trigger(tmp_path:
         assert len(await all_records(app)) == 1
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_record_names_its_sources_with_their_hashes_and_leaves_them_as_they_were(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))
@@ -154,6 +156,7 @@ async def test_nothing_of_the_first_part_drifts_away_by_the_third_record(tmp_pat
         assert any("settle_invoice" in decision for decision in third.body.context.decisions)
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_failing_summarizer_changes_nothing_and_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,6 +205,7 @@ async def test_a_session_without_words_still_gets_a_record_that_says_so(tmp_path
         assert made.record.body.summary == "Nothing was said in words."
 
 
+@pytest.mark.usefixtures("engine")
 async def test_running_again_makes_no_second_record(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))
@@ -210,6 +214,7 @@ async def test_running_again_makes_no_second_record(tmp_path: Path) -> None:
         assert not (await app.pipeline.until_idle()).anything
 
 
+@pytest.mark.usefixtures("engine")
 async def test_two_that_condense_at_once_make_one_record(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 11))
@@ -295,6 +300,7 @@ def before_forgetting(tmp_path: Path) -> dict[str, Any]:
     return {"hook_event_name": "PreCompact", "trigger": "auto", **named}
 
 
+@pytest.mark.usefixtures("engine")
 async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcript(tmp_path: Path) -> None:
     payload = before_forgetting(tmp_path)
 
@@ -325,6 +331,7 @@ async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcr
         assert app.pipeline.compactor.tokens.count(kept) <= app.settings.brief.budget_tokens
 
 
+@pytest.mark.usefixtures("engine")
 async def test_what_the_hook_prints_follows_the_session(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))
@@ -341,6 +348,7 @@ async def test_recalled_text_in_a_continuation_cannot_pose_as_the_client(tmp_pat
         assert "<system-reminder" not in text
 
 
+@pytest.mark.usefixtures("engine")
 async def test_forgetting_an_event_takes_every_record_made_from_it(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         for start in range(0, 60, 3):
@@ -400,6 +408,7 @@ async def test_the_last_two_messages_are_kept_even_by_force(tmp_path: Path) -> N
         assert made.record.messages == 1
 
 
+@pytest.mark.usefixtures("engine")
 async def test_records_outlive_a_rebuild_and_their_texts_come_back(tmp_path: Path) -> None:
 
     async with memory(tmp_path) as app:

@@ -105,6 +105,7 @@ async def test_a_correction_of_another_session_changes_nothing(tmp_path: Path) -
         assert before in await segments(app)
 
 
+@pytest.mark.usefixtures("engine")
 async def test_told_at_once_or_bit_by_bit_the_tree_is_the_same(tmp_path: Path) -> None:
     whole = [*TALK, line("10:00:00", "user", CORRECTION), line("10:01:00", "assistant", "The job runs at two o'clock.")]
     told = []

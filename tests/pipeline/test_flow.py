@@ -14,7 +14,7 @@ from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.store.sql.database import Transaction
 from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 
 
 async def versions(app: App, project: str = "alpha") -> dict[str, int]:

@@ -22,7 +22,7 @@ from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS, Intaker
 from mcp_memory.store.sqlite.database import explain
 from tests.support import REPO, StoppedClock, database_of, learn, memory, said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 KEY = "sk-ant-api03-" + "Q7x" * 31 + "AA"
 
 
@@ -256,6 +256,7 @@ async def test_unknown_payloads_are_kept_and_counted(client: Client) -> None:
     assert json.loads(kept)["wonder"] == "yes"
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 async def test_no_secret_reaches_any_file(client: Client) -> None:
     async with memory(client.home) as app:
         client.fire("UserPromptSubmit", prompt=f"use {KEY} and <private>my plan</private>")
@@ -382,8 +383,7 @@ async def test_numbers_that_json_cannot_hold_are_null_and_stop_nothing(tmp_path:
     async with memory(tmp_path) as app:
         await learn(app, [said("Some words.", "2026-03-01T10:11:00Z", role="assistant", metadata=odd)])
         stored = await database_of(app).value("SELECT metadata FROM event")
-        assert json.loads(stored)["list"] == [None, 1.5]
-        assert await database_of(app).value("SELECT json_valid(metadata) FROM event") == 1
+        assert json.loads(stored, parse_constant=pytest.fail)["list"] == [None, 1.5]
         assert (await app.store.counts()).nodes == 5
 
 

@@ -85,6 +85,7 @@ async def pears(app: App) -> dict[str, int]:
     return dict(rows)
 
 
+@pytest.mark.usefixtures("engine")
 async def test_two_servers_with_a_short_lease_store_a_large_transcript_once(tmp_path: Path) -> None:
     lines = 90 * PORTION
     path = transcript(tmp_path / "large.jsonl", lines, chars=1_000)
@@ -134,6 +135,7 @@ async def test_a_transcript_is_stored_portion_by_portion_while_it_is_read(tmp_pa
     assert 0 < position["offset"] < path.stat().st_size
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_round_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = transcript(tmp_path / "large.jsonl", 5 * PORTION)
     monkeypatch.setattr(loop, "ROUND_SECONDS", 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces.process_command import until_idle
 from tests.models.scripted import honest, scripted
 from tests.pipeline.test_upgrade import SIGNED, opened, settle, talk
-from tests.support import REPO, StoppedClock, all_nodes, conversation, learn, memory, said, tell
+from tests.support import REPO, StoppedClock, all_nodes, child_environment, conversation, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio
 DAYS = ["2026-03-02", "2026-03-03", "2026-03-12", "2026-04-14"]
@@ -70,6 +69,7 @@ async def untouched(app: App) -> set[str]:
     return {node.node_id for node in await all_nodes(app) if "ater " not in node.title}
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_tree_is_written_anew_newest_first_and_every_node_once(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await grown(app)
@@ -166,6 +166,7 @@ async def test_commands_that_need_the_tree_do_not_wait_for_all_of_it(tmp_path: P
         assert await untouched(app) == set()
 
 
+@pytest.mark.usefixtures("engine")
 async def test_what_a_model_wrote_is_left_alone(tmp_path: Path) -> None:
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
@@ -188,6 +189,7 @@ async def test_what_a_model_wrote_is_left_alone(tmp_path: Path) -> None:
             assert await untouched(app) < kept
 
 
+@pytest.mark.usefixtures("engine")
 async def test_sessions_that_would_be_cut_otherwise_by_now_are_cut_anew(tmp_path: Path) -> None:
     finer = Rules(max_tokens=60)
     async with memory(tmp_path / "new") as fresh:
@@ -219,6 +221,7 @@ async def test_sessions_that_would_be_cut_otherwise_by_now_are_cut_anew(tmp_path
         assert [node.removed for node in history] == [False, True]
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_day_that_no_segment_begins_on_any_more_leaves_the_tree(tmp_path: Path) -> None:
     late = [said("Start the import of the harbour.", "2026-03-02T23:55:00Z")]
     early = [said("It has come to its end.", "2026-03-03T00:05:00Z", role="assistant")]
@@ -293,6 +296,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.usefixtures("engine")
 async def test_whoever_is_killed_is_followed_by_one_who_goes_on(tmp_path: Path) -> None:
     days = [f"2026-{month:02}-{day:02}" for month in (3, 4) for day in range(1, 25)]
     async with memory(tmp_path) as app:
@@ -302,7 +306,7 @@ async def test_whoever_is_killed_is_followed_by_one_who_goes_on(tmp_path: Path) 
         done = subprocess.run(
             [sys.executable, "-c", KILLED, str(tmp_path), str(after)],
             cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
+            env=child_environment(tmp_path),
             timeout=120,
         )
         assert done.returncode == 9

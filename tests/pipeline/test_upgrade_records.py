@@ -21,7 +21,7 @@ from mcp_memory.store.sql.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.pipeline.test_compact import all_records, before_forgetting, chain, talk
 from tests.pipeline.test_upgrade import SIGNED, settle, upgrades
-from tests.support import StoppedClock, database_of, learn, said
+from tests.support import StoppedClock, database_of, learn, said, store_of
 
 pytestmark = pytest.mark.anyio
 DURING = "2026-03-02T10:00:00Z"
@@ -45,6 +45,7 @@ async def opened(
         summarizer=chosen,
         compaction=Compaction(context_lengths=lengths, max_depth=max_depth),
         api_key=KEY,
+        store=store_of(home),
     )
     async with open_app(settings, cwd=home, clock=clock or StoppedClock(DURING)) as app:
         assert app.caller
@@ -61,6 +62,7 @@ def records_of(model: Scripted) -> list[Asked]:
     return [asked for asked in model.asked if asked.form == "record"]
 
 
+@pytest.mark.usefixtures("engine")
 async def test_the_record_is_there_at_once_and_the_model_writes_it_anew(tmp_path: Path) -> None:
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
@@ -113,6 +115,7 @@ async def test_what_the_rules_find_stays_beside_what_the_model_says(tmp_path: Pa
     assert context.participants == extractive.body.context.participants
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_client_that_forgets_gets_its_record_without_waiting_and_the_models_later(tmp_path: Path) -> None:
     payload = before_forgetting(tmp_path)
     with scripted(honest) as model:
@@ -266,6 +269,7 @@ async def test_nothing_waits_while_the_model_writes_a_record(tmp_path: Path) -> 
     assert [record.written_by for record in records] == [SIGNED]
 
 
+@pytest.mark.usefixtures("engine")
 async def test_a_record_that_was_followed_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:

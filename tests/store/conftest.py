@@ -9,6 +9,6 @@ import pytest
 from tests.store.engines import ENGINES, Open
 
 
-@pytest.fixture(params=ENGINES)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    return ENGINES[request.param](tmp_path)
+@pytest.fixture
+def opened(engine: str, tmp_path: Path) -> Open:
+    return ENGINES[engine](tmp_path)

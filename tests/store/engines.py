@@ -19,6 +19,7 @@ from mcp_memory.store.port import ReadStore, Share, Store
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.postgres import new_database
+from tests.support import store_of
 
 HOUR, DAY = 3_600_000, 86_400_000
 #: Monday, 2026-03-02, 09:00 UTC, and long after all that is said here.
@@ -42,7 +43,7 @@ def postgres(home: Path) -> Open:
     """The same in a database of its own on the server of this worker."""
     from mcp_memory.store.postgres.store import PostgresStore
 
-    url = new_database()
+    url = store_of(home).url or new_database()
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Store]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from datetime import UTC
@@ -23,6 +25,7 @@ from mcp_memory.models.port import Ledger, PlannedCall
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment, summarize, write_segments
 from mcp_memory.store.port import ReadStore, Share, Store
+from mcp_memory.store.sql.lease import HeldLease
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.store.engines import (
@@ -266,6 +269,19 @@ async def test_a_lease_has_one_holder_and_who_lost_it_cannot_write(opened: Open)
             with pytest.raises(LeaseLost):
                 await write
         assert len(await store.dirty(9, 0)) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process table that can be asked")
+async def test_a_dead_process_of_this_machine_holds_nothing(opened: Open) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    async with opened() as store:
+        dead, elsewhere, living = store.lease("one"), store.lease("two"), store.lease("one")
+        assert isinstance(dead, HeldLease)
+        assert isinstance(elsewhere, HeldLease)
+        dead.holder, elsewhere.holder = f"{dead.place()}:{ended.pid}", f"elsewhere:{ended.pid}"
+        assert (await dead.acquire(), await elsewhere.acquire()) == (True, True)
+        assert (await living.acquire(), await store.lease("two").acquire()) == (True, False)
 
 
 async def test_a_change_by_someone_else_is_told(opened: Open) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,11 @@ _TAKE = f"""
     ON CONFLICT (name) DO UPDATE SET
         token = l.token + CASE WHEN l.token = :mine THEN 0 ELSE 1 END,
         holder = excluded.holder, expires_ms = excluded.expires_ms
-    WHERE l.token = :mine OR (l.expires_ms <= {_NOW} AND :takes = 1) RETURNING l.token
+    WHERE l.token = :mine OR (:takes = 1 AND (l.expires_ms <= {_NOW} OR l.holder = :dead)) RETURNING l.token
 """
-_FREE = f"SELECT 1 FROM lease WHERE name = ? AND token <> ? AND expires_ms > {_NOW}"
+_HELD = f"SELECT holder FROM lease WHERE name = ? AND token <> ? AND expires_ms > {_NOW}"
+#: Told anew each time that a machine starts, so that the numbers of processes are not taken for those of another.
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 #: Whether something was erased of which dead rows may be left.
 _DUE = "SELECT value FROM meta WHERE key = 'scrubbed'"
 _CONTENT = "event, node_version, bullet, grip, mention, compaction, search, llm_answer, session, project"
@@ -39,17 +41,25 @@ _CONTENT = "event, node_version, bullet, grip, mention, compaction, search, llm_
 class PostgresLease(HeldLease):
     """Implements the Lease port: whoever has the row until a time has the lease, by the database's clock."""
 
+    def place(self) -> str:
+        """Many machines share a server, and some bear the same name."""
+        with suppress(OSError):  # only Linux tells
+            return f"{super().place()}/{_BOOT.read_text().strip()}"
+        return super().place()
+
     async def acquire(self) -> bool:
         started = self._clock()
-        if await self._database.fetch(_FREE, (self._name, self.token or 0)):
-            return False  # a look comes before the write
-        return self.taken(await self._database.write(self._take, True), started)
+        # A look comes before the write.
+        held = [holder for (holder,) in await self._database.fetch(_HELD, (self._name, self.token or 0))]
+        if held and not self.is_dead(held[0]):
+            return False
+        return self.taken(await self._database.write(self._take, True, *held), started)
 
     def renew(self, tx: Transaction) -> int:
         return self._take(tx, False)
 
-    def _take(self, tx: Transaction, takes: bool) -> int:
-        values = {"name": self._name, "holder": self.holder, "mine": self.token or 0, "takes": takes}
+    def _take(self, tx: Transaction, takes: bool, dead: str = "") -> int:
+        values = {"name": self._name, "holder": self.holder, "mine": self.token or 0, "takes": takes, "dead": dead}
         rows = tx.fetch(_TAKE, {**values, "duration": round(self.duration * 1000)})
         return int(rows[0][0]) if rows else 0
 

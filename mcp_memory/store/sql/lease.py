@@ -40,8 +40,25 @@ class HeldLease(ABC):
         self._clock = clock
         self._until = 0.0
         self.duration = duration
-        self.holder = holder or f"{machine()}:{os.getpid()}"
+        self.holder = holder or f"{self.place()}:{os.getpid()}"
         self.token: int | None = None
+
+    def place(self) -> str:
+        """Where the numbers of processes mean the same."""
+        return machine()
+
+    def is_dead(self, holder: str) -> bool:
+        """Whether the holder is a process of this machine that no longer lives."""
+        place, _, pid = holder.rpartition(":")
+        if os.name != "posix" or place != self.place() or not pid.isdigit():
+            return False
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            return False
+        return False
 
     def holds(self) -> bool:
         return self.token is not None and self._clock() < self._until

@@ -6,13 +6,12 @@ the same for a whole duration, by its own clock, from when it first saw it: late
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mcp_memory.store.sql.database import Transaction
-from mcp_memory.store.sql.lease import HeldLease, machine
+from mcp_memory.store.sql.lease import HeldLease
 
 _ROW = "SELECT holder, token, expires_ms FROM lease WHERE name = ?"
 _WRITE = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
@@ -60,22 +59,8 @@ class SqliteLease(HeldLease):
 
     def _may_take(self, held: list[_Held]) -> bool:
         """Whether it is ours, given back, held by a process of this machine that is gone, or no longer renewed."""
-        if not held or self._is_mine(held) or not held[0].expires_ms or _is_dead(held[0].holder):
+        if not held or self._is_mine(held) or not held[0].expires_ms or self.is_dead(held[0].holder):
             return True
         if held[0] != self._seen:
             self._seen, self._seen_at = held[0], self._clock()
         return self._clock() - self._seen_at >= self.duration
-
-
-def _is_dead(holder: str) -> bool:
-    """Whether the holder is a process of this machine that no longer lives."""
-    host, _, pid = holder.rpartition(":")
-    if os.name != "posix" or host != machine() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False

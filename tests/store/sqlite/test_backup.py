@@ -18,7 +18,7 @@ from mcp_memory.store.sqlite import backup
 from mcp_memory.store.sqlite.backup import Backups, backups_of, copies_of
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.lease import SqliteLease
-from tests.support import StoppedClock, conversation, database_of, learn, memory, tell
+from tests.support import StoppedClock, conversation, database_of, file_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def count(path: Path) -> int:
 async def test_a_backup_is_a_whole_private_copy(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        made = await keeper(database_of(app), StoppedClock()).refresh()
+        made = await keeper(file_of(app), StoppedClock()).refresh()
     assert made is not None
     assert made.parent == tmp_path / "backups"
     assert count(made) == 8
@@ -46,14 +46,14 @@ async def test_a_backup_is_a_whole_private_copy(tmp_path: Path) -> None:
 
 async def test_an_empty_memory_needs_none(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        assert await keeper(database_of(app), StoppedClock()).refresh() is None
+        assert await keeper(file_of(app), StoppedClock()).refresh() is None
     assert not (tmp_path / "backups").exists()
 
 
 async def test_one_a_day_is_made_if_anything_was_written_and_the_newest_are_kept(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
-        backups = keeper(database_of(app), clock)
+        backups = keeper(file_of(app), clock)
         made = []
         for day in range(1, 5):
             await tell(app, conversation(f"2026-03-{day:02d}", session=f"s{day}"))
@@ -68,15 +68,15 @@ async def test_one_a_day_is_made_if_anything_was_written_and_the_newest_are_kept
         clock.move(days=9)
         assert await backups.refresh() is None
     assert None not in made
-    assert backups_of(database_of(app).path) == [made[-1], last]
-    assert count(backups_of(database_of(app).path)[-1]) == 64
+    assert backups_of(file_of(app).path) == [made[-1], last]
+    assert count(backups_of(file_of(app).path)[-1]) == 64
 
 
 async def test_much_that_is_new_is_not_left_until_the_next_day(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
         await tell(app, conversation())
-        backups = keeper(database_of(app), clock)
+        backups = keeper(file_of(app), clock)
         assert await backups.refresh()
         clock.move(seconds=1)
         await database_of(app).write(
@@ -88,21 +88,21 @@ async def test_much_that_is_new_is_not_left_until_the_next_day(tmp_path: Path) -
 async def test_with_keep_0_none_is_made(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
-        assert await keeper(database_of(app), StoppedClock(), keep=0).refresh() is None
+        assert await keeper(file_of(app), StoppedClock(), keep=0).refresh() is None
 
 
 async def test_of_two_servers_one_makes_it(tmp_path: Path) -> None:
     clock, made = StoppedClock(), []
 
     async def ask(app: App, holder: str) -> None:
-        made.append(await keeper(database_of(app), clock, holder=holder).refresh())
+        made.append(await keeper(file_of(app), clock, holder=holder).refresh())
 
     async with memory(tmp_path, clock) as one, memory(tmp_path, clock) as two:
         await tell(one, conversation())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, one, "elsewhere:1")
             tasks.start_soon(ask, two, "elsewhere:2")
-        assert await keeper(database_of(two), clock, holder="elsewhere:3").refresh() is None
+        assert await keeper(file_of(two), clock, holder="elsewhere:3").refresh() is None
     assert sorted(path is None for path in made) == [False, True]
     assert len(backups_of(tmp_path / "memory.db")) == 1
 
@@ -121,7 +121,7 @@ async def test_writes_go_on_meanwhile_and_the_copy_is_of_one_moment(
             anyio.from_thread.run(tell, other, conversation(f"2026-05-{steps:02d}", session=f"w{steps}"))
             return False
 
-        backups = keeper(database_of(app), StoppedClock())
+        backups = keeper(file_of(app), StoppedClock())
         target = tmp_path / "backups" / "memory-0000000000001-1.db"
         calls = iter([write] * 5)
         assert await anyio.to_thread.run_sync(backups._make, target, lambda: next(calls, lambda: False)())
@@ -133,7 +133,7 @@ async def test_a_server_that_ends_does_not_wait_for_it(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
         target = tmp_path / "backups" / "memory-0000000000001-1.db"
-        assert keeper(database_of(app), StoppedClock())._make(target, lambda: True) is None
+        assert keeper(file_of(app), StoppedClock())._make(target, lambda: True) is None
     assert list(target.parent.iterdir()) == []
 
 
@@ -141,7 +141,7 @@ async def test_what_is_damaged_takes_no_backups_place(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
         await tell(app, conversation())
-        backups = keeper(database_of(app), clock, keep=1)
+        backups = keeper(file_of(app), clock, keep=1)
         good = await backups.refresh()
         await tell(app, conversation(session="s2"))
         await database_of(app).value("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -159,9 +159,9 @@ async def test_what_was_erased_and_is_still_in_the_file_is_not_copied(tmp_path: 
     async with memory(tmp_path) as app:
         await tell(app, conversation())
         await database_of(app).write(note_erasure)
-        backups = keeper(database_of(app), StoppedClock())
+        backups = keeper(file_of(app), StoppedClock())
         assert await backups.refresh() is None
-        await database_of(app).scrub()
+        await file_of(app).scrub()
         assert await backups.refresh()
 
 
@@ -175,7 +175,7 @@ async def test_a_copy_that_was_being_made_when_something_was_forgotten_is_not_ke
                 database_of(app).write_here(note_erasure)
             return False
 
-        made = await anyio.to_thread.run_sync(keeper(database_of(app), StoppedClock())._make, target, forget)
+        made = await anyio.to_thread.run_sync(keeper(file_of(app), StoppedClock())._make, target, forget)
     assert made is None
     assert list(target.parent.iterdir()) == []
 

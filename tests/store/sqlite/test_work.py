@@ -15,7 +15,7 @@ import pytest
 
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.sql.database import Transaction
-from mcp_memory.store.sql.lease import DURATION_SECONDS, machine
+from mcp_memory.store.sql.lease import DURATION_SECONDS
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.lease import SqliteLease
 from mcp_memory.store.sqlite.store import SqliteStore
@@ -122,16 +122,6 @@ async def test_a_renewal_that_finds_another_holder_ends_it(tmp_path: Path) -> No
                 while one.holds():
                     await anyio.sleep(0.01)
         assert not await one.acquire()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a process table that can be asked")
-async def test_a_dead_process_of_this_machine_holds_nothing(tmp_path: Path) -> None:
-    async with Database.open(tmp_path / "memory.db") as database:
-        ended = subprocess.Popen([sys.executable, "-c", ""])
-        ended.wait()
-        dead, living = SqliteLease(database, f"{machine()}:{ended.pid}"), SqliteLease(database)
-        assert await dead.acquire()
-        assert await living.acquire()
 
 
 ACQUIRE = """
