@@ -30,7 +30,7 @@ _COUNT = (
 )
 _NOTE = """
     INSERT INTO frequency AS f (word, documents, spoken)
-    SELECT word, ndoc, coalesce(said.ndoc, 0)
+    SELECT word, every.ndoc, coalesce(said.ndoc, 0)
     FROM ts_stat({every}) every LEFT JOIN ts_stat({spoken}) said USING (word) WHERE every.ndoc >= ?
     ON CONFLICT (word) DO UPDATE SET
         documents = f.documents + excluded.documents, spoken = f.spoken + excluded.spoken

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 
-from mcp_memory.errors import UPDATE, StoreNewer
+from mcp_memory.errors import UPDATE, StoreBusy, StoreNewer
 
 if TYPE_CHECKING:
     from mcp_memory.store.sql.database import Transaction
@@ -21,6 +21,8 @@ _MIGRATING = 7_265_021_002
 _TABLE = """
     CREATE TABLE IF NOT EXISTS migration (number integer PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())
 """
+#: Whether a copy of another memory is being made here.
+_FILLING = f"SELECT 1 FROM {_SCHEMA}.meta WHERE key = 'moving'"
 
 
 @cache
@@ -35,9 +37,11 @@ def latest() -> int:
     return steps()[-1][0]
 
 
-def migrate(url: str) -> None:
+def migrate(url: str, *, filling: bool = False) -> None:
     """Bring the schema up to date. Each step runs once, in a transaction; one of a newer program is refused."""
     with psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="mcp-memory") as connection:
+        if not filling:
+            _refuse_unfinished(connection)
         if version_of(connection) == latest():
             return
         connection.execute(cast(Any, f"SELECT pg_advisory_lock({_MIGRATING})"))
@@ -55,6 +59,15 @@ def migrate(url: str) -> None:
                 with connection.transaction():
                     connection.execute(cast(Any, text))
                     connection.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def _refuse_unfinished(connection: psycopg.Connection[Any]) -> None:
+    """A copy that is not whole is no memory yet."""
+    if version_of(connection) and connection.execute(cast(Any, _FILLING)).fetchone():
+        raise StoreBusy(
+            "The memory there is not whole: `mcp-memory move` is filling it, or was interrupted. Wait for it, or run "
+            f"it again, and it goes on. To give it up: DROP SCHEMA {_SCHEMA} CASCADE."
+        )
 
 
 def version_of(connection: psycopg.Connection[Any]) -> int:

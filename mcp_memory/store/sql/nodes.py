@@ -246,6 +246,12 @@ def index_nodes(tx: Transaction) -> None:
             tx.index([document])
 
 
+def unindex_nodes(tx: Transaction) -> None:
+    """Take every node out of the index, as it stands there."""
+    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
+        _unindex(tx, number, current)
+
+
 def _unindex(tx: Transaction, number: int, current: int) -> None:
     """A contentless index forgets a document only if told exactly what it held."""
     if document := _stored_document(tx, number, current):
