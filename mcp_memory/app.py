@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import OWN_QUESTIONS, detect
-from mcp_memory.config import Settings, environment
+from mcp_memory.config import Settings, environment, system_timezone
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.people import Viewer
-from mcp_memory.domain.segments import Rules, busy
+from mcp_memory.domain.segments import busy
 from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
 from mcp_memory.models.port import Ledger
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcp_memory.pipeline.upgrade import Upgrades
     from mcp_memory.store.sqlite.inbox import SqliteInbox
     from mcp_memory.store.team_port import TeamStore
+    from mcp_memory.team.asking import AskedTeam
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +149,16 @@ class App:
             clock=self.clock,
             brief_tokens=brief.budget_tokens if brief.enabled else 0,
             windows=windows,
+            news=self._news,
         )
+
+    def _news(self, slug: str, since_ms: int) -> list[str]:
+        """What others of the team did in a project after a time, as far as it was fetched."""
+        if not self.settings.account.exists():
+            return []
+        from mcp_memory.team.asking import news_of
+
+        return news_of(self.settings, slug, since_ms)
 
     @cached_property
     def upgrades(self) -> Upgrades | None:
@@ -192,7 +202,7 @@ class App:
             summarizer=ExtractiveSummarizer(),
             clients=dict(CLIENTS),
             intaker=self.intaker,
-            rules=rules_of(settings),
+            rules=settings.segmentation.rules,
             zone_of_days=zone_of_days,
             spool=settings.spool,
             clock=self.clock,
@@ -201,8 +211,27 @@ class App:
             upgrades=upgrades,
         )
 
+    @property
+    def team(self) -> AskedTeam | None:
+        """The team's memory, if the user has joined one; looked for each time, since that may be while we run."""
+        if self.viewer or not self.settings.account.exists():
+            return None
+        from mcp_memory.team.asking import asked_team
+
+        return asked_team(self.settings, self._asked, self._exits)
+
     @cached_property
+    def _asked(self) -> dict[int, AskedTeam]:
+        return {}
+
+    @property
     def answers(self) -> Answers:
+        """What can be asked of this memory, and of the team's beside it."""
+        team = self.team
+        return replace(self._answers, team=team) if team else self._answers
+
+    @cached_property
+    def _answers(self) -> Answers:
         from mcp_memory.navigate.answers import Answers
         from mcp_memory.navigate.browse import Reach
         from mcp_memory.navigate.rendering import Renderer
@@ -211,11 +240,13 @@ class App:
         count = lru_cache(maxsize=128)(tokens.count)
         renderer = Renderer(count, tokens.cut_to, self.typed, self.zone)
         reach = Reach.EVERYTHING
-        if self.served and not self.viewer:
+        if self.viewer:
+            reach = Reach.TEAM
+        elif self.served:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
         return Answers(self.store, renderer, self.clock, self.zone, *self.home, reach)
 
-    @cached_property
+    @property
     def contexts(self) -> Contexts:
         from mcp_memory.navigate.context import Contexts
 
@@ -409,28 +440,6 @@ def model_settings(settings: Settings) -> ModelSettings:
         chosen.command,
         environment(),
     )
-
-
-def rules_of(settings: Settings) -> Rules:
-    chosen = settings.segmentation
-    return Rules(
-        gap_ms=chosen.gap_minutes * 60_000,
-        max_tokens=chosen.max_tokens,
-        overlap_ms=chosen.overlap_minutes * 60_000,
-        overlap_tokens=chosen.overlap_tokens,
-    )
-
-
-def system_timezone() -> str:
-    """The machine's zone, UTC where it cannot be told."""
-    from tzlocal import get_localzone_name
-
-    try:
-        name = get_localzone_name() or "UTC"
-        ZoneInfo(name)
-    except Exception:
-        return "UTC"
-    return name
 
 
 def _cwd() -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture.settings import home_dir, keep
+from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import SettingsError
 from mcp_memory.setting_kinds import (
     KEY,
@@ -64,6 +65,16 @@ class Segmentation:
     overlap_minutes: int = number(5, 0, 60)
     overlap_tokens: int = number(500, 0, 10_000)
     tool_result_chars: int = number(1_000, 100, 100_000)
+
+    @property
+    def rules(self) -> Rules:
+        """The same as segmenting takes it."""
+        return Rules(
+            gap_ms=self.gap_minutes * 60_000,
+            max_tokens=self.max_tokens,
+            overlap_ms=self.overlap_minutes * 60_000,
+            overlap_tokens=self.overlap_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,11 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Team:
+    timeout_ms: int = number(500, 50, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     kind: str = choice("fts5", "whoosh")
 
@@ -176,6 +192,7 @@ class Settings:
     privacy: Privacy = field(default_factory=Privacy)
     backup: Backup = field(default_factory=Backup)
     index: Index = field(default_factory=Index)
+    team: Team = field(default_factory=Team)
     store: StoreSettings = field(default_factory=StoreSettings, repr=False)
     project: str = ""
     now_ms: int | None = None
@@ -185,6 +202,8 @@ class Settings:
     database, inbox = _Place("memory.db"), _Place("inbox.db")
     whoosh, spool = _Place("whoosh"), _Place("spool")
     token_file, config_file = _Place("token"), _Place("config.toml")
+    #: Who one is on a team's server; without it there is no team.
+    account = _Place("team.json")
 
 
 Rows = dict[str, dict[str, "Field[Any]"]]
@@ -206,6 +225,20 @@ def variable(section: str, key: str = "") -> str:
 def environment() -> Mapping[str, str]:
     """The variables of this process, for whom they are passed on to: no other module reads them by itself."""
     return os.environ
+
+
+def system_timezone() -> str:
+    """The machine's zone, UTC where it cannot be told."""
+    from zoneinfo import ZoneInfo
+
+    from tzlocal import get_localzone_name
+
+    try:
+        name = get_localzone_name() or "UTC"
+        ZoneInfo(name)
+    except Exception:
+        return "UTC"
+    return name
 
 
 def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) -> Settings:

@@ -265,6 +265,7 @@ def alone() -> Iterator[None]:
 
 # After an error, a sentence.
 SEE_ALL = Step("Call toc_root to see what there is.", "`mcp-memory toc` shows what there is.")
+JOIN_TEAM = Step("The user can join the team with `mcp-memory team join URL`.", "`mcp-memory team join URL` joins one.")
 SEE_PROJECTS = Step("Call toc_root with project '*' to see all.", "`mcp-memory projects` lists them.")
 SEE_GRIPS = Step(
     "Grip ids stand behind the bullets of get_node and the hits of teleport.",

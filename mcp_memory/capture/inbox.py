@@ -55,7 +55,7 @@ _AFTER_MS = 60_000
 #: Grips and nodes, written out or short, and sessions as answers show them.
 _IDS = lazy(
     r"\bgrip:(?:\d{1,15}:[0-9A-Za-z]{26}|[0-9A-HJKMNP-TV-Z]{8}\b)"
-    r"|\btoc:(?:year|month|week|day|segment):[0-9A-Za-z:-]{4,40}(?:@[\w.-]+)?"
+    r"|\btoc:(?:year|month|week|day|segment):[0-9A-Za-z:-]{4,40}(?:@(?:team/)?[\w.-]+)?"
     r"|(?:(?<= s:)|(?<=· session ))[^\s·…]{1,80}"
 )
 MOST_IDS = 20

@@ -160,10 +160,13 @@ class Bullet:
     grip_ids: tuple[str, ...] = ()
     child_ids: tuple[str, ...] = ()
     kind: Kind = Kind.STATED
+    #: Who said it, where a period of a team is told; found by its grips and stored nowhere.
+    author: str = ""
 
     @property
     def shown(self) -> str:
-        return self.kind.shown(self.text)
+        text = self.kind.shown(self.text)
+        return f"{self.author}: {text}" if self.author else text
 
 
 def foremost(bullets: Sequence[Bullet], most: int) -> list[Bullet]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from mcp_memory.errors import NotAllowed, UsageError
 
@@ -82,3 +84,22 @@ class AuditRow:
     many: int = 0
     #: ok, refused or failed.
     outcome: str = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectName:
+    """A project as machines know it from one another: by its remote, else by its name."""
+
+    remote: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamReply:
+    """What a team's memory answered, as it came: it was written by others, and is checked by whoever shows it.
+
+    `trouble`: why there is no answer.
+    """
+
+    told: Mapping[str, Any] = field(default_factory=dict)
+    trouble: str = ""

@@ -54,7 +54,9 @@ _FORMS = {
     Level.DAY: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2})", re.A),
     Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26}|[0-9A-Za-z]{10})", re.A),
 }
-_SLUG = re.compile(r"[\w.-]+")
+#: Before the slug of a project whose tree is a team's, in ids as the team's server prints them.
+TEAM = "team/"
+_SLUG = re.compile(r"(?:team/)?[\w.-]+")
 #: A segment is also known by the part of its ULID that says the time, which in long lists is all that is shown.
 _ULID, _TIME_PART = 26, 10
 _HELP = (
@@ -265,12 +267,14 @@ def _check(position: Position) -> str:
 class Scope:
     """`home` is the current project, if known; `project` the one that is asked about, None for all of them.
 
-    `alone`: nothing of other projects may be told, not even that they have something.
+    `alone`: nothing of other projects may be told, not even that they have something. `team`: it is the memory of a
+    team, whose ids say so, since a laptop has a memory of the same project.
     """
 
     home: str | None
     project: str | None
     alone: bool = False
+    team: bool = False
 
     def admit(self, project: str) -> None:
         """Refuse what belongs to a project that may not be read."""
@@ -279,10 +283,23 @@ class Scope:
 
     def id_of(self, node_id: str, project: str) -> str:
         """A node id as seen from home: those of other projects carry their slug."""
-        return node_id if project == self.home else f"{node_id}@{project}"
+        return node_id if project == self.home else f"{node_id}@{self.name_of(project)}"
 
     def short_id_of(self, ref: NodeRef, project: str) -> str:
-        return ref.short_id(None if project == self.home else project)
+        return ref.short_id(None if project == self.home else self.name_of(project))
+
+    def name_of(self, project: str) -> str:
+        """A project as ids name it."""
+        return f"{TEAM}{project}" if self.team else project
+
+    def slug_of(self, name: str) -> str:
+        """The project that an id names."""
+        return name.removeprefix(TEAM) if self.team else name
+
+
+def is_of_team(node_id: str) -> bool:
+    """Whether the id is that of a node in a team's memory, as its server prints it."""
+    return f"@{TEAM}" in node_id
 
 
 def out_of_reach(home: str | None) -> OutOfReach:

@@ -7,17 +7,17 @@ words.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
 
 from mcp_memory.domain.budget import offset_of
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
-from mcp_memory.errors import FOUND_NOW, BadId, Step, UsageError
+from mcp_memory.errors import FOUND_NOW, NoProject, NotFound, Step, UsageError
 from mcp_memory.lexicon import expressions
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.browse import Reach, node_of, ref_of, scope_of
@@ -30,6 +30,9 @@ from mcp_memory.search.retrieval import advised, nearest_days, search, search_ti
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange, resolve
+
+if TYPE_CHECKING:
+    from mcp_memory.navigate.colleagues import Colleagues
 
 #: What is longer is pasted; a time in it says when something was, not when to look.
 _QUESTION = 2_000
@@ -121,7 +124,7 @@ async def _asks_for_time(reader: ReadStore, scope: Scope, asked: str) -> Scope |
         if asks_for_anything(f"{asked[: match.start()]} {asked[match.end() :]}"):
             slugs = {slug.lower(): slug for slug in await reader.slugs()}
             if slug := slugs.get(match["slug"].lower()):
-                return Scope(scope.home, slug)
+                return replace(scope, project=slug)
     return None
 
 
@@ -156,13 +159,6 @@ P = ParamSpec("P")
 MAX_BUDGET = 20_000
 MAX_AROUND = 20
 MAX_LIMIT = 50
-#: As many completions as the protocol allows in one answer.
-MOST = 100
-_PHRASES = ("today", "yesterday", "this week", "last week", "this month", "last month", "this year")
-#: The latest nodes of each level whose keywords are offered as topics.
-_TOPICS = {Level.DAY: 40, Level.WEEK: 20, Level.MONTH: 12, Level.YEAR: 3}
-_TIME_DIGITS = 13
-_DIGITS = re.compile(r"[0-9]{0,15}")
 
 
 class SearchOptions(TypedDict, total=False):
@@ -188,7 +184,10 @@ def at_one_moment(
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`root`, `label` and `remote` name the current project, which need not be in memory yet."""
+    """`root`, `label` and `remote` name the current project, which need not be in memory yet.
+
+    `team`: the memory of a team, if this one is part of it. What is read as of one moment asks no one else.
+    """
 
     reader: ReadStore
     renderer: Renderer
@@ -198,6 +197,7 @@ class Answers:
     label: str = ""
     remote: str = ""
     reach: Reach = Reach.EVERYTHING
+    team: Colleagues | None = None
 
     @property
     def now(self) -> datetime:
@@ -208,7 +208,7 @@ class Answers:
 
     async def at_once(self, work: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
         """What `work` makes of these answers as they are at one moment."""
-        return await self.reader.at_once(lambda reader: work(replace(self, reader=reader)))
+        return await self.reader.at_once(lambda reader: work(replace(self, reader=reader, team=None)))
 
     async def scope(self, project: str | None) -> Scope:
         """What is asked about; raises if there is nothing to answer from, or if it may not be read."""
@@ -218,7 +218,7 @@ class Answers:
     async def view(self) -> Scope:
         """From where something is seen that is asked for by its id, and whether that may be of another project."""
         home = await self.reader.project_of_root(self.root, self.label, self.remote)
-        return Scope(home, None, self.reach is Reach.HOME)
+        return Scope(home, None, self.reach is Reach.HOME, self.reach is Reach.TEAM)
 
     async def waiting(self, scope: Scope) -> str:
         """What was said but stands in no summary yet: a session that goes on is summarized when it pauses."""
@@ -228,9 +228,44 @@ class Answers:
         told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
         return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
-    @at_one_moment
+    async def with_team(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        project: str | None,
+        budget: int,
+        local: Callable[[Answers, int], Coroutine[Any, Any, Page]],
+    ) -> Page:
+        """An answer within the budget, of this memory and of the team's, if there is one."""
+        if self.team is None:
+            return await self.at_once(lambda here: local(here, budget))
+        from mcp_memory.navigate import colleagues
+
+        return await colleagues.beside(self, tool, arguments, project, valid_budget(budget), local)
+
+    async def or_of_team(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        name: str,
+        budget: int,
+        local: Callable[[Answers], Coroutine[Any, Any, Page]],
+        project: str | None = None,
+    ) -> Page:
+        """What an id names, here or else in the team's memory, if there is one."""
+        if self.team is None:
+            return await self.at_once(local)
+        from mcp_memory.navigate import colleagues
+
+        return await colleagues.relayed(self, tool, arguments, name, valid_budget(budget), local, project)
+
     async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
         """The top of the tree; `notice` is something the reader should know about the memory itself."""
+        return await self.with_team(
+            "toc_root", {"topic": topic}, project, budget, lambda here, room: here._root(project, topic, room, notice)
+        )
+
+    async def _root(self, project: str | None, topic: str | None, budget: int, notice: str) -> Page:
         scope = await self.scope(project)
         branches = await browse.topic_of(self.reader, topic, scope)
         root, waiting = await browse.toc_root(self.reader, scope, branches), ""
@@ -241,8 +276,17 @@ class Answers:
             notice += f" Other projects: {', '.join(others[:8])}." if others else ""
         return self.renderer.root(root, scope, branches, notice, valid_budget(budget), waiting)
 
-    @at_one_moment
     async def get_node(
+        self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
+    ) -> Page:
+        arguments = {"node_id": node_id, "topic": topic, "cursor": cursor}
+
+        async def local(here: Answers) -> Page:
+            return await here._node(node_id, project, topic, budget, cursor)
+
+        return await self.or_of_team("get_node", arguments, node_id, budget, local, project)
+
+    async def _node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
         named = not project and parse_node_id(node_id)[1]
@@ -264,10 +308,17 @@ class Answers:
         node = await node_of(self.reader, project, ref)
         return [node.version] if node else []
 
-    @at_one_moment
     async def browse_time(
         self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
+        async def local(here: Answers, room: int) -> Page:
+            return await here._time(when, project, topic, room, cursor)
+
+        if cursor:  # the list goes on, which is one's own
+            return await self.at_once(lambda here: local(here, budget))
+        return await self.with_team("browse_time", {"when": when, "topic": topic}, project, budget, local)
+
+    async def _time(self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None) -> Page:
         scope, note = await self.scope(project), ""
         time, branches = await browse.browse_time(self.reader, scope, resolve(when, self.now, self.zone), topic)
         if not time.nodes:
@@ -276,8 +327,13 @@ class Answers:
             note = await self.waiting(scope) + (f" The nearest days: {names}." if names else "")
         return self.renderer.timeline(time, scope, branches, valid_budget(budget), offset_of(cursor), note)
 
-    @at_one_moment
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
+        arguments = {"grip_id": grip_id, "before": before, "after": after}
+        return await self.or_of_team(
+            "expand_grip", arguments, grip_id, budget, lambda here: here._grip(grip_id, before, after, budget)
+        )
+
+    async def _grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         opened = await browse.expand_grip(self.reader, grip_id, valid_around(before), valid_around(after), spoken=True)
         scope = await self.view()
         scope.admit(opened.record.cited.project if opened.record.cited else "")
@@ -292,6 +348,13 @@ class Answers:
         return await find_hits(self.reader, query, self.now, self.renderer.moment)
 
     @at_one_moment
+    async def first_hits(
+        self, text: str, project: str | None, when: str | None, many: int, **options: Unpack[SearchOptions]
+    ) -> tuple[Results, str]:
+        """The beginning of the list, however far a cursor is on in it; and the note."""
+        query = await self._query(text, project, when, **options)
+        return await find_hits(self.reader, replace(query, offset=0, limit=many), self.now, self.renderer.moment)
+
     async def teleport(
         self,
         text: str,
@@ -302,9 +365,25 @@ class Answers:
         **options: Unpack[SearchOptions],
     ) -> tuple[Results, Page]:
         """The hits, advice where there are few, and all of it as text."""
+        if self.team is None:
+            return await self.at_once(lambda here: here._teleport(text, project, when, budget, **options))
+        from mcp_memory.navigate import colleagues
+
+        found, note = await colleagues.found_in_both(self, text, project, when, options)
+        return await self.at_once(lambda here: here._told(found, note, text, project, budget))
+
+    async def _teleport(
+        self, text: str, project: str | None, when: str | None, budget: int, **options: Unpack[SearchOptions]
+    ) -> tuple[Results, Page]:
         query = await self._query(text, project, when, **options)
         found, note = await find_hits(self.reader, query, self.now, self.renderer.moment)
-        found = await advised(self.reader, query.scope, found)
+        return await self._told(found, note, text, project, budget)
+
+    async def _told(
+        self, found: Results, note: str, text: str, project: str | None, budget: int
+    ) -> tuple[Results, Page]:
+        with suppress(NoProject, NotFound):  # where only the team knows the project there is no advice from here
+            found = await advised(self.reader, await self.scope(project), found)
         if found.hits and budget >= ROOMY * len(found.hits):
             note += date_of_best(text, found.hits[0], self.now)
         return found, self.renderer.hits(found, valid_budget(budget), note)
@@ -319,86 +398,6 @@ class Answers:
             raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
         diverse = options.get("diverse", False)
         return Query(scope, text, time, None, kind or None, min(limit, MAX_LIMIT), offset, diverse)
-
-    async def complete(self, argument: str, typed: str) -> list[str]:
-        """What the argument of a prompt or of a resource's address may go on with, in the project in scope.
-
-        Each look reads a bounded number of rows by their keys, however long the history is: clients ask at every key
-        stroke.
-        """
-        scope, completer = await self.view(), _COMPLETERS.get(argument)
-        if argument in ("session", "session_id"):
-            return await self.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
-        return await completer(self, scope, typed) if completer else []
-
-
-async def _node_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    """Ids that begin so; after `@` the projects that have the node."""
-    name, at, beginning = typed.partition("@")
-    if at:
-        try:
-            ref, _ = parse_node_id(name)
-        except BadId:
-            return []
-        known = [scope.home or ""] if scope.alone else await answers.reader.slugs()
-        slugs = [slug for slug in known if slug.startswith(beginning)]
-        return [f"{name}@{slug}" for slug in slugs[:MOST] if await node_of(answers.reader, slug, ref)]
-    found: list[str] = []
-    for level in Level if scope.home else ():
-        prefix = f"toc:{level.label}:"
-        if prefix.startswith(typed[: len(prefix)]):
-            left = MOST + 1 - len(found)
-            query = NodeQuery(scope.home, level=level, beginning=typed[len(prefix) :], limit=left, bullets=False)
-            found += [node.node_id for node in await answers.reader.nodes(query)]
-    return found
-
-
-async def _grip_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    """Ids of grips that begin so, the latest first; their first part is a time, which tells where to look."""
-    digits = typed[5:].partition(":")[0]
-    if not scope.home or not "grip:".startswith(typed[:5]) or not _DIGITS.fullmatch(digits):
-        return []
-    missing = max(_TIME_DIGITS - len(digits), 0)
-    first = int(digits or "0") * 10**missing
-    last = first + 10**missing - 1 if digits else 10**_TIME_DIGITS
-    found = await answers.reader.grips_between(scope.home, first, last, MOST + 1)
-    return [grip_id for grip_id in found if grip_id.startswith(typed)]
-
-
-async def _times(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    """Phrases for times in which something was said, then the days, weeks and months there are."""
-    found: list[str] = []
-    if not scope.home:
-        return found
-    for phrase in (phrase for phrase in _PHRASES if phrase.startswith(typed.lower())):
-        time = answers.when(phrase)
-        if time and await answers.reader.nodes(
-            NodeQuery.touching(scope.home, Level.DAY, time.start_ms, time.end_ms, 1)
-        ):
-            found.append(phrase)
-    for level in (Level.DAY, Level.WEEK, Level.MONTH):
-        query = NodeQuery(scope.home, level=level, beginning=typed, limit=MOST + 1 - len(found), bullets=False)
-        found += [node.ref.key for node in await answers.reader.nodes(query)]
-    return found
-
-
-async def _topics(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    """What the latest nodes speak of most, if a word of it begins so."""
-    if not scope.home:
-        return []
-    queries = [NodeQuery.latest(scope.home, level, many, bullets=False) for level, many in _TOPICS.items()]
-    levels = [await answers.reader.nodes(query) for query in queries]
-    words = dict.fromkeys(word for nodes in levels for node in nodes for word in node.keywords)
-    return [word for word in words if word.casefold().startswith(typed.casefold())]
-
-
-#: By the name of the argument.
-_COMPLETERS: dict[str, Callable[[Answers, Scope, str], Awaitable[list[str]]]] = {
-    "node_id": _node_ids,
-    "grip_id": _grip_ids,
-    "when": _times,
-    "topic": _topics,
-}
 
 
 def valid_budget(budget: int) -> int:

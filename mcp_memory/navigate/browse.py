@@ -25,8 +25,9 @@ from mcp_memory.domain.nodes import (
     place_in,
 )
 from mcp_memory.domain.terms import Within, terms_of
-from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
+from mcp_memory.domain.toc import TEAM, Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
 from mcp_memory.errors import (
+    JOIN_TEAM,
     SEE_ALL,
     SEE_GRIPS,
     SEE_PROJECTS,
@@ -36,7 +37,7 @@ from mcp_memory.errors import (
     UsageError,
     did_you_mean,
 )
-from mcp_memory.search.hits import Hit, passage_of
+from mcp_memory.search.hits import Hit, attributed, passage_of
 from mcp_memory.search.question import LEVELS, Query, Question, question_of
 from mcp_memory.search.retrieval import search
 from mcp_memory.store.port import ReadStore
@@ -44,8 +45,6 @@ from mcp_memory.times.resolve import TimeRange
 
 ALL = "*"
 #: The beginning of a UUID: as much as is shown of it, or about that.
-#: Of how many projects it is told that they have a node.
-_NAMED = 8
 _SHORT_SESSION = re.compile(r"[0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f-]{0,26}", re.I)
 #: How many projects are named to choose from.
 _NAMED = 8
@@ -72,9 +71,10 @@ Branch = tuple[str, NodeRef]
 
 
 class Reach(Enum):
-    """What may be read: where no project is known, everything (the command line) or nothing; or ever only home."""
+    """What may be read: where no project is known, everything, as on a team's server, or nothing; or ever only home."""
 
     EVERYTHING = "everything"
+    TEAM = "team"
     NAMED = "named"
     HOME = "home"
 
@@ -83,14 +83,16 @@ async def scope_of(reader: ReadStore, home: str | None, asked: str | None, reach
     """The scope of a request: the project asked for, else home. `here` is how the place is called if it has none."""
     if reach is Reach.HOME and asked and asked != home:
         raise out_of_reach(home)
+    team = reach is Reach.TEAM
+    asked = asked.removeprefix(TEAM) if asked and team else asked
     if asked == ALL:
-        return Scope(home, None)
+        return Scope(home, None, team=team)
     if asked and await reader.root_of(asked) is None:
         slugs = await reader.slugs()
         known = f"Known projects: {', '.join(slugs[:12]) or 'none yet'}; use '*' for all."
         raise NotFound(f"There is no project {asked!r} in memory.{did_you_mean(asked, slugs)} {known}")
-    slugs = await reader.slugs() if not (asked or home or reach is Reach.EVERYTHING) else []
-    if slugs:  # an empty memory has nothing to refuse
+    free = asked or home or team or reach is Reach.EVERYTHING
+    if slugs := [] if free else await reader.slugs():  # an empty memory has nothing to refuse
         ways = ""
         if reach is Reach.NAMED:
             some = ", ".join(slugs[:_NAMED]) + (", …" if len(slugs) > _NAMED else "")
@@ -100,7 +102,7 @@ async def scope_of(reader: ReadStore, home: str | None, asked: str | None, reach
             "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one "
             "as soon as something is captured or remembered here."
         )
-    return Scope(home, asked or home, reach is Reach.HOME)
+    return Scope(home, asked or home, reach is Reach.HOME, team)
 
 
 async def node_of(reader: ReadStore, project: str, ref: NodeRef) -> Node | None:
@@ -111,9 +113,12 @@ async def node_of(reader: ReadStore, project: str, ref: NodeRef) -> Node | None:
 async def ref_of(reader: ReadStore, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
     """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
     ref, named = parse_node_id(node_id)
+    named = scope.slug_of(named) if named else None
+    if named and named.startswith(TEAM):
+        raise NotFound(f"{node_id.strip()[:120]} is of a team's memory, which this one is no part of.", JOIN_TEAM)
     scope.admit(named or scope.project or "")
     if ref.shortened:
-        return await _whole(reader, ref, named or scope.project)
+        return await _whole(reader, scope, ref, named or scope.project)
     if named:
         if await reader.root_of(named) is None:
             raise NotFound(f"There is no project {named!r} in memory.", SEE_PROJECTS)
@@ -124,7 +129,7 @@ async def ref_of(reader: ReadStore, scope: Scope, node_id: str) -> tuple[NodeRef
     if len(holders) == 1:
         return ref, holders[0]
     if holders:
-        choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:_NAMED])
+        choices = ", ".join(ref.node_id(scope.name_of(slug)) for slug in holders[:_NAMED])
         choices += f" or one of {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
         raise NotFound(f"{len(holders)} projects have a node {ref.node_id()}: say which one, {choices}.")
     raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
@@ -139,7 +144,7 @@ async def nodes_named(reader: ReadStore, scope: Scope, node_id: str) -> list[Nod
     return found if len(found) > 1 else []
 
 
-async def _whole(reader: ReadStore, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
+async def _whole(reader: ReadStore, scope: Scope, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
     """The segment that a shortened id means."""
     found = [
         (whole.ref, slug)
@@ -149,7 +154,7 @@ async def _whole(reader: ReadStore, ref: NodeRef, project: str | None) -> tuple[
     if len(found) == 1:
         return found[0]
     if found:
-        choices = ", ".join(whole.node_id(slug) for whole, slug in found[:8])
+        choices = ", ".join(whole.node_id(scope.name_of(slug)) for whole, slug in found[:8])
         raise NotFound(f"{ref.node_id()} is the beginning of several segments: say which one, {choices}.")
     raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)
 
@@ -313,12 +318,13 @@ async def toc_root(reader: ReadStore, scope: Scope, topic: Topic | None) -> Root
         levels: list[list[Node]] = []
         for level, many in _ABOUT:
             found = [await node_of(reader, project, ref) for project, ref in topic.best(level, many)]
-            levels.append([node for node in found if node])
+            levels.append(await attributed(reader, [node for node in found if node], team=scope.team))
         return Root(*levels)
     years = await reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 1))
     older = await reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, YEARS, bullets=False))
     months = await reader.nodes(NodeQuery.latest(scope.project, Level.MONTH, _MONTHS, bullets=False))
     days = await reader.nodes(NodeQuery.latest(scope.project, Level.DAY, _DAYS))
+    years, days = [await attributed(reader, nodes, team=scope.team) for nodes in (years, days)]
     return Root([*years, *older[1:]], months, days)
 
 
@@ -327,12 +333,13 @@ async def get_node(
 ) -> tuple[NodeView, Topic | None]:
     """A node and, if a topic is given, what is spoken of it there. With `outline` the children come without bullets."""
     ref, project = await ref_of(reader, scope, node_id)
-    node = await node_of(reader, project, ref)
-    if node is None:
+    found = await node_of(reader, project, ref)
+    if found is None:
         latest = await reader.nodes(NodeQuery.latest(project, ref.level, 1))
         hint = f" The latest {ref.level.label} is {latest[0].node_id}." if latest else ""
         raise NotFound(f"There is no node {ref.node_id()} in project {project}.{hint}", SEE_ALL)
-    topic = await topic_of(reader, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
+    (node,) = await attributed(reader, [found], team=scope.team)
+    topic = await topic_of(reader, about, replace(scope, project=project), (node.start_ms, node.end_ms + 1))
     bullets = not outline or topic is not None
     children = [] if ref.level is Level.SEGMENT else await reader.nodes(NodeQuery(project, parent=ref, bullets=bullets))
     kept = topic.ordered(children) if topic else children
@@ -361,7 +368,7 @@ async def browse_time(
             if whole or await reader.nodes(NodeQuery.touching(node.project, Level.SEGMENT, start, end, 1)):
                 nodes.append(node)
         if nodes:
-            kept = topic.ordered(nodes) if topic else nodes
+            kept = await attributed(reader, topic.ordered(nodes) if topic else nodes, team=scope.team)
             return Timeline(when, level, kept, missed=0 if kept else len(nodes)), topic
     return Timeline(when, Level.DAY, []), topic
 

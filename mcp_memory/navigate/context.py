@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mcp_memory.domain.budget import (
     ANY_COUNT,
@@ -38,7 +39,7 @@ from mcp_memory.domain.nodes import (
 )
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe, terms
-from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
+from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, is_of_team, parse_node_id
 from mcp_memory.errors import (
     FIND_OTHERWISE,
     FIND_TERMS,
@@ -52,8 +53,9 @@ from mcp_memory.errors import (
     listed,
 )
 from mcp_memory.navigate.answers import Answers, valid_budget
-from mcp_memory.navigate.browse import ALL, grip_key, ref_of, session_name
+from mcp_memory.navigate.browse import ALL, Reach, grip_key, ref_of, session_name
 from mcp_memory.navigate.rendering import Page
+from mcp_memory.search.hits import attributed
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20
@@ -161,7 +163,17 @@ class Contexts:
 
     async def page(self, request: ContextRequest) -> Page:
         """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
-        return await self.answers.at_once(lambda here: Contexts(here, request)._page())
+        arguments = {name: getattr(request, name) for name in ("query", "focus", "order", "top_k")}
+        budget, focus = request.budget_tokens, request.focus
+
+        async def local(here: Answers, room: int) -> Page:
+            return await Contexts(here, replace(request, budget_tokens=room))._page()
+
+        if focus and is_of_team(focus):
+            return await self.answers.or_of_team("build_context", arguments, focus, budget, partial(local, room=budget))
+        if focus or request.since or request.at:
+            return await self.answers.at_once(partial(local, room=budget))
+        return await self.answers.with_team("build_context", arguments, request.project, budget, local)
 
     async def _build(self) -> Context:
         request, tokens = self.request, Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
@@ -213,7 +225,11 @@ class Contexts:
         return Page(text, count(text), len(context.blocks))
 
     async def _nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
-        return await self.answers.reader.nodes(NodeQuery(project, tuple(refs), at=at)) if refs else []
+        found = await self.answers.reader.nodes(NodeQuery(project, tuple(refs), at=at)) if refs else []
+        return await self._named(found)
+
+    async def _named(self, nodes: list[Node]) -> list[Node]:
+        return await attributed(self.answers.reader, nodes, team=self.answers.reach is Reach.TEAM)
 
     async def _find(self) -> Focus:
         """What a query finds, or what the focus names; the latest day if nothing is named."""
@@ -334,7 +350,8 @@ class Contexts:
         else:
             part = text
         moment = self.answers.renderer.moment(event.timestamp_ms)
-        head = f"{short_grip_id(event.key)} {moment} {event.role} · session {safe(event.session_id, 80)}"
+        who = f"{event.role} {safe(event.author, 80)}".rstrip()
+        head = f"{short_grip_id(event.key)} {moment} {who} · session {safe(event.session_id, 80)}"
         block = self._block("focus", focus.anchor, 1, [head, "> " + clean(part).strip().replace("\n", "\n> ")])
         return about(block, [part], [focus.anchor])
 
@@ -351,7 +368,7 @@ class Contexts:
         nodes = await self._nodes(focus.project, [ref], at)
         if ref.level is not Level.SEGMENT:
             beneath = NodeQuery(focus.project, parent=ref, at=at, newest_first=True, limit=_CHILDREN)
-            children = await self.answers.reader.nodes(beneath)
+            children = await self._named(await self.answers.reader.nodes(beneath))
             cited = [child for node in nodes for bullet in node.bullets for child in bullet.child_ids]
             rank = {node_id: place for place, node_id in reversed(list(enumerate(cited)))}
             children.sort(key=lambda node: (rank.get(node.node_id, len(cited)), -node.start_ms))
@@ -369,7 +386,8 @@ class Contexts:
 
     def _node(self, kind: Kind, node: Node, focus: Focus, *, full: bool) -> Block:
         node_id = focus.scope.id_of(node.node_id, node.project)
-        lines = [f"{safe(fitting(node.title, _TITLE), _TITLE)} · {node_id}"]
+        by = f" · {safe(node.author, _TITLE)}" if node.author else ""
+        lines = [f"{safe(fitting(node.title, _TITLE), _TITLE)}{by} · {node_id}"]
         for bullet in node.bullets if full else foremost(node.bullets, _FEW):
             grip = f" {short_grip_id(parse_grip_id(bullet.grip_ids[0])[1])}" if full and bullet.grip_ids else ""
             lines.append(f"- {safe(bullet.shown, _GIST)}{grip}")
@@ -386,7 +404,9 @@ class Contexts:
         # Two clients may have called sessions of two projects the same.
         if (not records and not tail) or (tail and tail[-1].project != focus.project):
             return None
-        lines = [f"session:{safe(session_id, 80)}" + (f", record {records[-1].id}" if records else ", no record yet")]
+        by = f" of {safe(tail[-1].author, 80)}" if tail and tail[-1].author else ""
+        known = f"record {records[-1].id}" if records else "no record yet"
+        lines = [f"session:{safe(session_id, 80)}{by}, {known}"]
         words = [safe(line, 300) for line in body_lines(records[-1].body)] if records else []
         lines += words
         lines += ["Latest messages:"] if tail else []

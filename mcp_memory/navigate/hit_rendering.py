@@ -80,7 +80,7 @@ class HitLines:
         for at, hit in enumerate(self.hits):
             line = "…"
             for width in () if room <= 0 else _TIGHT if at == 0 else _SHORT[at:][:1] or _SHORT[-1:]:
-                who = f"{self.moment(hit.start_ms)[:10]} {hit.role or hit.kind}{self._where(hit)}"
+                who = f"{self.moment(hit.start_ms)[:10]} {hit.who}{self._where(hit)}"
                 line = f"{at + 1}. {who} {_target(hit)} {safe(hit.passage.window(width))}"
                 if self.count(line) < room:
                     break
@@ -101,7 +101,7 @@ class HitLines:
         """The lines of a hit and of what stands beside it: what comes before the passage, the passage itself, its share
         of the room and how many characters it may have."""
         hit = self.hits[at]
-        moment, who = self.moment(hit.start_ms), f"{hit.role or hit.kind}{self._where(hit)}"
+        moment, who = self.moment(hit.start_ms), f"{hit.who}{self._where(hit)}"
         if at:
             head = f"{at + 1}. {hit.score:.2f} {moment[:10]} {who} {_target(hit, words=True)} "
             lines = [(head, hit.passage, _share(at, hit), _MOST)]

@@ -90,7 +90,8 @@ class NodeLines:
         name = node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1]
         short = self.scope.short_id_of(node.ref, node.project)
         shown = self.scope.id_of(node.node_id, node.project) if whole else short
-        return f"{safe(fitting(name, width), width)} · {shown}"
+        by = f" · {safe(node.author, _NAME)}" if node.author else ""
+        return f"{safe(fitting(name, width), width)}{by} · {shown}"
 
     def bullet(self, bullet: Bullet, *, gripped: bool = True) -> str:
         text = f"- {safe(bullet.shown, _BULLET)}"
@@ -110,7 +111,7 @@ class NodeLines:
             return ()
         name = self._grip(event_grip_id(*parse_ulid(hit.event_ids[0])))
         deep = f"+{hit.passage.place}" if hit.passage.place >= DEEP else ""
-        line = f"* {when} {hit.role} {name}{deep} {safe(hit.passage.window(width))}"
+        line = f"* {when} {hit.who} {name}{deep} {safe(hit.passage.window(width))}"
         self._told.add(hit.id)
         beside = next((each for each in hit.lines if each.id not in self._told), None)
         if beside is None:
@@ -347,7 +348,8 @@ class Renderer:
             head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
         else:
             session = f"session {safe(cited.session_id, _NAME)}"
-            said = f"{self.moment(cited.timestamp_ms)} {cited.role}{lines.mark(cited)} · {session} · {opened.state}"
+            who = f"{cited.role} {safe(cited.author, _NAME)}".rstrip()
+            said = f"{self.moment(cited.timestamp_ms)} {who}{lines.mark(cited)} · {session} · {opened.state}"
             # From the place on that matters, if the excerpt is long and one is named.
             start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
             words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub(

@@ -48,6 +48,7 @@ def node_shape(node: Node, scope: Scope) -> dict[str, Any]:
         "keywords": list(node.keywords),
         "child_node_ids": [scope.id_of(child, node.project) for child in node.child_ids],
         **picked(node, "version open written_by project tokens"),
+        **({"author": node.author} if node.author else {}),
     }
 
 
@@ -56,6 +57,7 @@ def event_shape(event: Event) -> dict[str, Any]:
         **picked(event, "event_id source_id session_id project client"),
         "timestamp": iso(event.timestamp_ms),
         **picked(event, "event_type role text truncated"),
+        **({"author": event.author} if event.author else {}),
     }
 
 
@@ -91,4 +93,5 @@ def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
         **picked(hit, "event_ids source_ids grip_id node_id"),
         "lines": [_line_shape(line) for line in hit.lines],
         "contradicted": _line_shape(hit.contradicted) if hit.contradicted else None,
+        "author": hit.author or None,
     }

@@ -97,6 +97,8 @@ class Compactor:
     brief_tokens: int
     windows: Mapping[str, int] = field(default_factory=dict)
     author: RecordAuthor | None = None
+    #: What others of a team did in a project after a time, in lines for its brief.
+    news: Callable[[str, int], Sequence[str]] = lambda slug, since_ms: ()
 
     async def run(self, share: Share) -> int:
         """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled."""
@@ -236,7 +238,9 @@ class Compactor:
     async def refresh_briefs(self, lease_token: int) -> None:
         """Write the briefs of the projects whose days have changed."""
         for source in await self.store.outdated_briefs(50):
-            text = project_brief(source, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
+            own = await self.store.events(EventQuery(source.slug, last=1))
+            news = self.news(source.slug, own[-1].timestamp_ms) if own and self.brief_tokens else ()
+            text = project_brief(source, self.brief_tokens, self.tokens.count, news) if self.brief_tokens else ""
             await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
             await self.store.settle_brief(source, lease_token)
 
@@ -322,13 +326,14 @@ def _stands_in(text: str, told: Sequence[str]) -> bool:
     return any(other.startswith(text.rstrip(ELLIPSIS)) for other in told)
 
 
-def project_brief(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:
-    """The newest days first, and pinned notes before them, as much as fits."""
+def project_brief(source: BriefSource, budget: int, count: Callable[[str], int], news: Sequence[str] = ()) -> str:
+    """The newest days first, and before them pinned notes and what others did meanwhile, as much as fits."""
     if not source.days and not source.notes:
         return ""
     introduction = "\n".join(lexicon.sections("briefs")["project"])
     head = f'<memory project="{source.slug}">\n{introduction}\n'
     lines = [f"Pinned: {note_shown(event, 300)}" for event in source.notes]
+    lines += [f"Of the team: {line}" for line in news]
     for day in source.days:
         lines.append(f"{day.node_id} {safe(fitting(day.title, _TITLE), _TITLE)}")
         lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.domain.nodes import Bullet, Node, event_grip_id
 from mcp_memory.domain.segments import sets_right
 from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
@@ -56,13 +56,15 @@ class Passage:
     marks: tuple[TermMark, ...] = ()
     cues: tuple[re.Pattern[str], ...] = ()
     units: frozenset[int] = frozenset()
+    #: Where the text begins in the message it is a part of.
+    begins: int = 0
     _known: dict[int, tuple[float, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def window(self, size: int) -> str:
         """About `size` characters on one line, cut at words, where they hold most of what was asked."""
         text = self.text
         if len(text) <= size:
-            return " ".join(text.split())
+            return "…" * (self.begins > 0) + " ".join(text.split())
         start = self._best(size)[1]
         end = min(len(text), start + size)
         start = max(0, min(start, len(text) - size))
@@ -73,7 +75,7 @@ class Passage:
             space = text.rfind(" ", end - 30, end)
             end = space if space > start else end
         inner = " ".join(text[start:end].split())
-        return ("…" if start else "") + inner + ("…" if end < len(text) else "")
+        return ("…" if start or self.begins else "") + inner + ("…" if end < len(text) else "")
 
     @property
     def worth(self) -> float:
@@ -83,7 +85,13 @@ class Passage:
     @property
     def place(self) -> int:
         """Where the part that matters begins."""
-        return self._best(_USUAL)[1] if len(self.text) > _USUAL else 0
+        return self.begins + (self._best(_USUAL)[1] if len(self.text) > _USUAL else 0)
+
+    def part(self, size: int) -> tuple[str, int]:
+        """As it stands, the part of about `size` characters that holds most of what was asked, and where it begins."""
+        start = max(0, min(self._best(size)[1], len(self.text) - size)) if len(self.text) > size else 0
+        end = start + size
+        return self.text[start:end] + "…" * (end < len(self.text)), start
 
     def _best(self, size: int) -> tuple[float, int]:
         """What the best window of about this size is worth, and where it begins: with a sentence, if one is near.
@@ -202,6 +210,13 @@ class Hit:
     short_id: str = ""
     #: By which client an event was told.
     client: str = ""
+    #: Whose session it is of, in the memory of a team.
+    author: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who speaks, and of a team in whose session; of a node what it is."""
+        return f"{self.role or self.kind} {self.author}".rstrip()
 
     @property
     def band(self) -> str:
@@ -281,6 +296,9 @@ async def hits_of(
         for item in part
         if (entry := read.get(item.match.message.number) if item.match else item.entry) is not None
     ]
+    nodes = [entry.node for _, entry in shown if entry.node]
+    named = iter(await attributed(reader, nodes, team=query.scope.team))
+    shown = [(item, replace(entry, document=next(named)) if entry.node else entry) for item, entry in shown]
     texts: list[tuple[str, Sequence[float]]] = []
     for number, (item, entry) in enumerate(shown):
         document, match = entry.document, item.match
@@ -319,6 +337,25 @@ async def hits_of(
     return hits
 
 
+async def attributed(reader: ReadStore, nodes: list[Node], *, team: bool) -> list[Node]:
+    """Nodes as they are; of a team's memory each bullet of a period with who said that: whose words its grips cite.
+
+    A segment is one person's, and says so itself.
+    """
+    if not team:
+        return nodes
+    periods = [node for node in nodes if node.level is not Level.SEGMENT]
+    grips = {grip for node in periods for bullet in node.bullets for grip in bullet.grip_ids[:_SHOWN_SOURCES]}
+    cited = await reader.cited_by(list(grips)) if grips else {}
+
+    def named(bullet: Bullet) -> Bullet:
+        people = {cited[grip].author: None for grip in bullet.grip_ids[:_SHOWN_SOURCES] if grip in cited}
+        return replace(bullet, author=", ".join(filter(None, people)))
+
+    told = [replace(node, bullets=tuple(map(named, node.bullets))) for node in periods]
+    return [told.pop(0) if node.level is not Level.SEGMENT else node for node in nodes]
+
+
 def _lines(match: Match, read: Mapping[int, IndexEntry], closings: Mapping[int, Event]) -> list[Event]:
     """What else of its turn stands beside a match: what comes next in the list, and with what the turn ended."""
     found = [event for line in match.lines if (event := read[line.message.number].event)]
@@ -355,6 +392,7 @@ def _event_hit(event: Event, passage: Passage) -> Hit:
         source_ids=event.source_ids,
         role=str(event.role),
         client=event.client,
+        author=event.author,
     )
 
 
@@ -378,4 +416,5 @@ async def _node_hit(reader: ReadStore, query: Query, node: Node, passage: Passag
         event_ids=tuple(event.event_id for event in cited.values()),
         source_ids=tuple(event.source_id for event in cited.values() if event.source_id),
         title=node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1],
+        author=node.author,
     )

@@ -392,6 +392,8 @@ class Store(ReadStore, SharedLog, Protocol):
 
     async def outdated_briefs(self, limit: int) -> list[BriefSource]: ...
 
+    async def renew_brief(self, project: str) -> None: ...
+
     async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
         """The text was written, unless the project is met by another place meanwhile."""
 
@@ -400,8 +402,7 @@ class Store(ReadStore, SharedLog, Protocol):
     def lease(self, name: str = "pipeline") -> Lease: ...
 
     async def has_work(self, now_ms: int, busy: range, closed_before_ms: int, revision: int = 0) -> bool:
-        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods; given a
-        `revision`, nodes of an earlier one too."""
+        """Whether any stage would find something to do; given a `revision`, also nodes of an earlier one."""
 
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
         """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
@@ -419,8 +420,7 @@ class Store(ReadStore, SharedLog, Protocol):
         """Index everything anew, and drop what is derived where it is not whole. Whether the tree was kept."""
 
     async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
-        """Forget in one transaction, with all that was made of it: neither a later import nor another source brings it
-        back. A dry run counts and changes nothing."""
+        """Forget in one transaction, for good, with all that was made of it. A dry run counts and changes nothing."""
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the files; what keeps it there for now, or nothing."""

@@ -184,6 +184,8 @@ async def candidates(answers: Answers, kind: str, typed: str, project: str | Non
     if kind == "session_id" and typed.startswith(_SESSION):
         # As lists print it.
         return [_SESSION + name for name in await candidates(answers, kind, typed.removeprefix(_SESSION), project)]
+    from mcp_memory.navigate.completions import complete as completed
+
     store = answers.reader
     slugs = await store.slugs()
     if kind == "project":
@@ -195,7 +197,7 @@ async def candidates(answers: Answers, kind: str, typed: str, project: str | Non
     found: list[str] = []
     for slug in [home] if home else slugs[:_PROJECTS]:
         here = replace(answers, root=await store.root_of(slug) or "", label="", remote="")
-        values = await here.complete(kind, typed)
+        values = await completed(here, kind, typed)
         foreign = kind == "node_id" and not home and "@" not in typed
         found += [f"{value}@{slug}" for value in values] if foreign else values
     return list(dict.fromkeys(found))

@@ -90,7 +90,8 @@ def doctor(options: argparse.Namespace) -> int:
 async def _mend(settings: Settings) -> dict[str, Any]:
     """Restore a damaged database and read the transcripts again; else rebuild the index and repair the tree."""
     # What only a repair needs.
-    from mcp_memory.app import open_app, system_timezone
+    from mcp_memory.app import open_app
+    from mcp_memory.config import system_timezone
     from mcp_memory.pipeline.importing import import_files
     from mcp_memory.store.sqlite.repair import repair, repair_inbox
     from mcp_memory.store.whoosh.index import mark_damaged

@@ -14,8 +14,9 @@ from typing import Any
 
 import anyio
 
-from mcp_memory.app import App, rules_of, system_timezone
+from mcp_memory.app import App
 from mcp_memory.capture.redaction import redact
+from mcp_memory.config import system_timezone
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of, revised
 from mcp_memory.domain.segments import busy, cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
@@ -165,7 +166,7 @@ async def estimate(app: App) -> dict[str, Any]:
 
 async def _planned(app: App) -> list[tuple[Level, int]]:
     """Level and length of every text that would be sent."""
-    store, rules, now_ms = app.store, rules_of(app.settings), app.clock.now_ms()
+    store, rules, now_ms = app.store, app.settings.segmentation.rules, app.clock.now_ms()
     # Project, start and tokens of the finished segments that have no summary, and of those into which the sessions
     # that changed would be cut.
     fresh = await store.unwritten_segments()

@@ -65,9 +65,9 @@ class Shelf:
     @declared(RESOURCES, uri="memory://session/{session_id}", description="A session's record and latest messages")
     async def session(self, session_id: str) -> str:
         app = await self.memory.app()
-        from mcp_memory.navigate.sessions import session_page
+        from mcp_memory.navigate.sessions import session_text
 
-        return (await session_page(app.answers, session_id, SESSION_TOKENS))[1].text
+        return (await session_text(app.answers, session_id, SESSION_TOKENS)).text
 
     @declared(RESOURCES, uri="memory://status", description="What is stored and what waits", mime_type=_JSON)
     async def status(self) -> str:
@@ -156,10 +156,11 @@ def publish(server: MCPServer[Any], memory: Memory) -> None:
             wrong = f"There is no argument {argument.name[:40]!r} here. Known: {known or 'none'}."
             raise MCPError(types.INVALID_PARAMS, wrong)
         from mcp_memory.domain.text import safe
-        from mcp_memory.navigate.answers import MOST
+        from mcp_memory.navigate.completions import MOST
+        from mcp_memory.navigate.completions import complete as completed
 
         try:
-            found = await (await memory.app()).answers.complete(argument.name, argument.value.strip())
+            found = await completed((await memory.app()).answers, argument.name, argument.value.strip())
         except MemoryFault as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         # What holds characters that answers leave out could not be passed on as it is shown.

@@ -301,6 +301,8 @@ class Memory:
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(app.pipeline.run, name="pipeline")
+                    if team := app.team:
+                        tasks.start_soon(team.run, app.store, app.clock, name="team")
                     attempt.app = app
                     attempt.done.set()
                     await attempt.again.wait()

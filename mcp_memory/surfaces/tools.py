@@ -242,9 +242,9 @@ class Tools:
         Call it after a compaction or when a session is resumed."""
 
         async def page(app: App) -> Page:
-            from mcp_memory.navigate.sessions import session_page
+            from mcp_memory.navigate.sessions import session_text
 
-            return (await session_page(app.answers, session, budget_tokens))[1]
+            return await session_text(app.answers, session, budget_tokens)
 
         return await self.answer(budget_tokens, page)
 

@@ -19,7 +19,7 @@ from mcp_memory.capture.settings import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 
-FILE, STATE = "team.json", "team-state.json"
+FILE, STATE, KNOWN = "team.json", "team-state.json", "team-known.json"
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 16, 4_096
 
 
@@ -49,12 +49,12 @@ class TeamAccount:
             ) from None
 
     def save(self, settings: Settings) -> None:
-        _write(settings.home / FILE, asdict(self))
+        write_private(settings.home / FILE, asdict(self))
 
 
 def forget_account(settings: Settings) -> None:
-    """Remove the token and what is known of pushes."""
-    for name in (FILE, STATE):
+    """Remove the token, what is known of pushes, and what was fetched from the team."""
+    for name in (FILE, STATE, KNOWN):
         (settings.home / name).unlink(missing_ok=True)
 
 
@@ -77,10 +77,10 @@ class PushState:
         return cls()
 
     def save(self, settings: Settings) -> None:
-        _write(settings.home / STATE, asdict(self))
+        write_private(settings.home / STATE, asdict(self))
 
 
-def _write(path: Path, shape: Mapping[str, Any]) -> None:
+def write_private(path: Path, shape: Mapping[str, Any]) -> None:
     """Put a file in place as a whole, for its owner alone."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:

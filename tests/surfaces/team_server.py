@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 
+from mcp_memory.app import App, open_app
 from mcp_memory.config import load
 from mcp_memory.domain.events import Event, Intake
 from mcp_memory.store.postgres.store import PostgresStore
@@ -47,9 +48,14 @@ class TeamDesk:
 
 
 @asynccontextmanager
-async def team_server(home: Path, **options: Any) -> AsyncIterator[TeamDesk]:
-    """A server with ada (member), bob (member), rita (reader) and root (admin)."""
+async def team_server(
+    home: Path, fill: Callable[[App], Awaitable[None]] | None = None, **options: Any
+) -> AsyncIterator[TeamDesk]:
+    """A server with ada (member), bob (member), rita (reader) and root (admin). `fill` puts something in before."""
     settings = load({"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()})
+    if fill:
+        async with open_app(settings, cwd=home) as app:
+            await fill(app)
     memory = TeamMemory(settings)
     guard = team_app(memory, **options)
     async with running(guard):

@@ -14,7 +14,7 @@ from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import ReadStore
-from mcp_memory.store.sql.database import Reads
+from mcp_memory.store.sql.database import Reads, marks
 from mcp_memory.store.sql.log import EVENTS, PLACED, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sql.overview import OverviewPart
@@ -52,6 +52,9 @@ _CITED = f"""
       AND n.start_ms BETWEEN ? AND ? AND +g.live = 1 AND g.timestamp_ms BETWEEN ? AND ?
     ORDER BY n.start_ms DESC LIMIT ?
 """
+#: Events by the keys of grips that cite them, which come last; so many are looked up together.
+_BY_GRIP = EVENTS.replace(" FROM", ", g.key FROM").replace("event e", "grip g JOIN event e ON e.id = g.event")
+_AT_ONCE = 500
 _GRIP = """
     SELECT g.excerpt, g.start, g.end, g.timestamp_ms, e.key, n.level, n.key,
            f.timestamp_ms, f.id, l.timestamp_ms, l.id, l.session
@@ -354,12 +357,13 @@ class SqlReader(TurnPart, OverviewPart):
         return [bytes(key) for (key,) in rows]
 
     async def cited_by(self, grip_ids: Sequence[str]) -> dict[str, Event]:
-        found: dict[str, Event] = {}
-        for grip_id in grip_ids:
-            sql = f"{EVENTS} WHERE e.id = (SELECT event FROM grip WHERE key = ?)"
-            for row in await self._reads.fetch(sql, (parse_grip_id(grip_id)[1],)):
-                found[grip_id] = event_of(row)
-        return found
+        keys, cited = {name: parse_grip_id(name)[1] for name in grip_ids}, dict[bytes, Event]()
+        wanted = list(keys.values())
+        for start in range(0, len(wanted), _AT_ONCE):
+            part = wanted[start : start + _AT_ONCE]
+            for row in await self._reads.fetch(f"{_BY_GRIP} WHERE g.key IN ({marks(part)})", part):
+                cited[bytes(row[-1])] = event_of(row)
+        return {name: cited[key] for name, key in keys.items() if key in cited}
 
     async def grips_between(self, project: str, start_ms: int, end_ms: int, limit: int) -> list[str]:
         earliest = start_ms - _LONGEST_DAYS[Level.SEGMENT] * _DAY_MS

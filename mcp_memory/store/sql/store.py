@@ -70,6 +70,10 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
 
         return await self._database.at_once(read)
 
+    async def renew_brief(self, project: str) -> None:
+        sql = _BRIEF_DUE.replace("VALUES (?)", "SELECT id FROM project WHERE slug = ?")
+        await self._database.write(Transaction.run, sql, (project,))
+
     async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
         def write(tx: Transaction) -> None:
             check_lease(tx, lease_token)

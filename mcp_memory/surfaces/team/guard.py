@@ -41,6 +41,8 @@ METADATA = "/.well-known/oauth-protected-resource"
 LOOK_SECONDS = 0.5
 #: So many failed logins of an address at once, and so many a second after that.
 FAILURES = (10, 1 / 6)
+#: What is asked here is noted where it is answered, by the tool's name.
+_NOTED_THERE = (PATH, "/team/ask")
 #: Before a browser's session, where a token stands.
 _BROWSER = "browser "
 
@@ -111,7 +113,7 @@ class TeamGuard:
         else:
             scope["user"] = AuthenticatedUser(answer)
             status = await self._watched(scope, receive, send, answer)
-            if scope["path"] != PATH:  # what is asked over the protocol is noted there, by the tool's name
+            if scope["path"] not in _NOTED_THERE:
                 self._note(scope, answer.client_id, status)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from mcp_memory import __version__
 from mcp_memory.errors import MemoryFault, NotAllowed, NotFound, StoreError, TooLarge, UsageError
+from mcp_memory.surfaces.team.asking_routes import ask
 from mcp_memory.surfaces.team.identity import current
 from mcp_memory.surfaces.team.incoming import push, withdraw
 
@@ -50,6 +51,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("GET", "/team/me"): me,
     ("POST", "/team/push"): push,
     ("POST", "/team/withdraw"): withdraw,
+    ("POST", "/team/ask"): ask,
 }
 
 

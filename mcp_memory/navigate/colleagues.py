@@ -1,0 +1,446 @@
+"""One memory to the agent: what a team's memory says, asked while one's own answers, and told as one answer.
+
+What comes from there was written by others. It is taken for data: each field is checked, hidden characters and tags go,
+every text is cut, and the last line, which says what to call next, is always our own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from mcp_memory.domain.budget import offset_of, with_count
+from mcp_memory.domain.events import Role, parse_ulid
+from mcp_memory.domain.nodes import event_grip_id, parse_grip_id
+from mcp_memory.domain.people import ProjectName, TeamReply, valid_name
+from mcp_memory.domain.text import clean, safe
+from mcp_memory.domain.toc import TEAM, Level, is_of_team, parse_node_id
+from mcp_memory.errors import (
+    DOWN,
+    TO_WORDS,
+    BadId,
+    MemoryFault,
+    NoProject,
+    NotFound,
+    OutOfReach,
+    Step,
+    UsageError,
+    alone,
+    listed,
+)
+from mcp_memory.navigate.browse import ALL, Reach
+from mcp_memory.navigate.rendering import Page, Renderer
+from mcp_memory.navigate.shapes import iso, picked
+from mcp_memory.search.hits import Hit, Passage, Results, passage_of
+from mcp_memory.search.question import KINDS, Question, question_of
+
+if TYPE_CHECKING:
+    from mcp_memory.navigate.answers import Answers, SearchOptions
+    from mcp_memory.store.port import ReadStore
+
+#: No list is merged further than this.
+MOST_HITS = 200
+#: Characters of a passage as it is sent, of one that is taken, of a line, of a title, of a word; lines beside a hit.
+_SENT, _TAKEN, _LINE, _TITLE, _WORD, _BESIDE, _WORDS = 900, 4_000, 700, 300, 80, 4, 40
+#: Characters that a token has at most, about; what is longer cannot fit into a budget and is not looked at.
+_PER_TOKEN = 16
+#: The part of a budget that the team's memory gets beside one's own, and below which it is not asked.
+_SHARE, _LEAST = 0.4, 60
+_FOOT = re.compile(r"\[\d[\d,]* tokens\b.*\]\s*")
+_COUNT = re.compile(r"^\[\d+ tokens")
+_BY_TIME = {"in order of time": 1, "latest first": -1}
+_ROLES = frozenset(map(str, Role))
+#: Answers whose first line only says what was asked.
+_HEADED = ("toc_root", "browse_time")
+
+
+class Colleagues(Protocol):
+    """A team's memory as a laptop may ask it."""
+
+    @property
+    def name(self) -> str:
+        """How one is called there oneself."""
+
+    async def ask(self, tool: str, arguments: Mapping[str, Any], project: ProjectName | str | None) -> TeamReply | None:
+        """What it answers about a project, about all (`*`), or about something that is named by its id alone.
+
+        None: the project is not the team's, so that nothing was asked, and the question stays here. It never raises,
+        and never takes much longer than the user wants to wait.
+        """
+
+
+async def _place(answers: Answers, project: str | None) -> ProjectName | str | None:
+    """Which project a question is about, as other machines know it; None if that cannot be told."""
+    if project == ALL:
+        return ALL
+    if project and project.startswith(TEAM):
+        return ProjectName("", project)
+    slug = project or await answers.reader.project_of_root(answers.root, answers.label, answers.remote)
+    if slug is None:
+        return ProjectName(answers.remote) if answers.remote else None
+    return ProjectName((await answers.reader.remotes()).get(slug, ""), slug)
+
+
+async def _own(answers: Answers) -> ProjectName | str | None:
+    """Of which project an id must be: of the one here, where agents may reach no other."""
+    if answers.reach is not Reach.HOME:
+        return None
+    return await _place(answers, None) or ProjectName()
+
+
+@dataclass
+class _Both:
+    """What came of asking both memories at once."""
+
+    page: Any = None
+    fault: MemoryFault | None = None
+    reply: TeamReply | None = None
+
+    @property
+    def trouble(self) -> str:
+        return self.reply.trouble if self.reply else ""
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        return self.reply.told if self.reply else {}
+
+
+async def _ask_both(ask: Awaitable[TeamReply | None], local: Awaitable[Any]) -> _Both:
+    """Neither waits for the other. Where one's own has nothing, the team may; any other fault of it is raised."""
+    both = _Both()
+
+    async def look() -> None:
+        try:
+            both.page = await local
+        except (NoProject, NotFound) as nothing:
+            if isinstance(nothing, OutOfReach):
+                raise
+            both.fault = nothing
+
+    with alone():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look, name="own memory")
+            both.reply = await ask
+    return both
+
+
+def _theirs_alone(answers: Answers, project: str | None) -> bool:
+    """Whether a project is named as the team's ids name it."""
+    if not (project and project.startswith(TEAM)):
+        return False
+    if answers.reach is Reach.HOME:
+        raise UsageError("Only the project here can be reached: leave project out.")
+    return True
+
+
+def _with_cause(fault: MemoryFault, trouble: str) -> MemoryFault:
+    """What one's own memory says, and that the team's could not be asked."""
+    return type(fault)(f"{fault} {trouble}") if trouble else fault
+
+
+# Answers as text
+
+
+async def beside(
+    answers: Answers,
+    tool: str,
+    arguments: Mapping[str, Any],
+    project: str | None,
+    budget: int,
+    local: Callable[[Answers, int], Coroutine[Any, Any, Page]],
+) -> Page:
+    """One's own answer with the team's part under a heading of its own, both within the one budget.
+
+    Where the team has nothing to say, one's own takes all of it; where it did not answer, a clause says so.
+    """
+    team, renderer = answers.team, answers.renderer
+    assert team
+    share, place = int(budget * _SHARE), await _place(answers, project)
+    if place is None or share < _LEAST:
+        return await answers.at_once(lambda here: local(here, budget))
+    wanted = {**arguments, "budget_tokens": share}
+    if _theirs_alone(answers, project):
+        reply = await team.ask(tool, {**arguments, "budget_tokens": budget}, place)
+        return _relayed(renderer, reply, budget, NotFound(f"The team's memory knows no project {project!r}."))
+    both = await _ask_both(team.ask(tool, wanted, place), answers.at_once(lambda here: local(here, budget)))
+    lines = _lines(renderer, both.told.get("text"), share, headed=tool in _HEADED)
+    if not lines:
+        if both.fault:
+            raise _with_cause(both.fault, both.trouble)
+        page: Page = both.page
+        return await _joined(answers, page, [both.trouble], budget, local) if both.trouble else page
+    of = "" if isinstance(place, str) else f" of {place.name}" if project else " of this project"
+    heading = f"The team's memory{of}:"
+    if both.fault:
+        return _alone(renderer, [heading, *lines], budget, listed(DOWN, TO_WORDS))
+    return await _joined(answers, both.page, [heading, *lines], budget, local)
+
+
+async def _joined(
+    answers: Answers,
+    page: Page,
+    lines: Sequence[str],
+    budget: int,
+    local: Callable[[Answers, int], Coroutine[Any, Any, Page]],
+) -> Page:
+    """One's own page with more lines before its last one; the page is made anew if there is no room for both."""
+    count = answers.renderer.count
+    if page.tokens + count("\n".join(lines)) + 2 > budget:
+        room = budget - count("\n".join(lines)) - 2
+        if room < _LEAST:
+            return page
+        page = await answers.at_once(lambda here: local(here, room))
+    body, _, foot = page.text.rpartition("\n")
+    if not _COUNT.match(foot):
+        body, foot = page.text, ""
+    more = "\n".join([body, *lines])
+    text = with_count(count, lambda tokens: f"{more}\n{_COUNT.sub(f'[{tokens} tokens', foot)}") if foot else more
+    return replace(page, text=text, tokens=count(text))
+
+
+def _alone(renderer: Renderer, lines: Sequence[str], budget: int, step: Step) -> Page:
+    """A page of the team's memory alone."""
+    onward = renderer.say(step)
+    body = renderer.cut_to("\n".join(lines), budget - renderer.count(f"[9999 tokens · next: {onward}]") - 2)
+    text = with_count(renderer.count, lambda tokens: f"{body}\n[{tokens} tokens · next: {onward}]")
+    return Page(text, renderer.count(text), len(lines))
+
+
+def _lines(renderer: Renderer, text: object, budget: int, *, headed: bool = False) -> list[str]:
+    """What was told, as lines that can be shown: cleaned, each on its own, without the last one, within the budget."""
+    if not isinstance(text, str) or budget <= 0:
+        return []
+    raw = [line for line in clean(text[: budget * _PER_TOKEN]).splitlines() if line.strip()]
+    told = [("  " if line.startswith("  ") else "") + safe(line, _LINE) for line in raw if not _FOOT.fullmatch(line)]
+    told = told[headed:]
+    while told and renderer.count("\n".join(told)) > budget:
+        told = told[: max(len(told) * 3 // 4, 1)] if len(told) > 4 else told[:-1]
+    return told
+
+
+async def relayed(
+    answers: Answers,
+    tool: str,
+    arguments: Mapping[str, Any],
+    name: str,
+    budget: int,
+    local: Callable[[Answers], Coroutine[Any, Any, Page]],
+    project: str | None = None,
+) -> Page:
+    """What an id names: in one's own memory or, if it is the team's or not found here, in the team's."""
+    team, missing = answers.team, None
+    assert team
+    if not is_of_team(name) and not _theirs_alone(answers, project):
+        try:
+            return await answers.at_once(local)
+        except NotFound as error:
+            if isinstance(error, OutOfReach | NoProject):
+                raise
+            missing = error
+    place = await _own(answers)
+    if place is None and name.strip().lower().startswith("toc:") and not is_of_team(name):
+        place = await _place(answers, project)
+    reply = await team.ask(tool, {**arguments, "budget_tokens": budget}, place)
+    fault = missing or NotFound(f"There is no {safe(name, 120)} in the team's memory that you may read.")
+    return _relayed(answers.renderer, reply, budget, fault, offset_of(arguments.get("cursor")))
+
+
+def _relayed(renderer: Renderer, reply: TeamReply | None, budget: int, fault: MemoryFault, start: int = 0) -> Page:
+    if reply is None:
+        raise fault
+    head = "From the team's memory:"
+    lines = _lines(renderer, reply.told.get("text"), budget - renderer.count(head) - 40)
+    if not lines:
+        raise _with_cause(fault, reply.trouble)
+    page, onward = _alone(renderer, [head, *lines], budget, listed(TO_WORDS)), reply.told.get("next")
+    if isinstance(onward, int) and start < onward < 1_000_000:
+        return replace(page, shown=onward - start, left=1)
+    return page
+
+
+# Hits, which are merged with one's own
+
+
+def told_hit(hit: Hit) -> dict[str, Any]:
+    """A hit as the team's server tells it, with the part of its text that matters."""
+    text, begins = hit.passage.part(_SENT) if hit.role else (hit.passage.text[:_SENT], 0)
+    return {
+        **picked(hit, "id kind role title score matched missing session_id project event_ids source_ids"),
+        **picked(hit, "grip_id node_id short_id author client"),
+        "start_time": iso(hit.start_ms),
+        "text": text,
+        "begins": begins,
+        "lines": [told_hit(line) for line in hit.lines],
+        "contradicted": told_hit(hit.contradicted) if hit.contradicted else None,
+    }
+
+
+async def found_in_both(
+    answers: Answers, text: str, project: str | None, when: str | None, options: SearchOptions
+) -> tuple[Results, str]:
+    """The hits of both memories in one list, best first; of equals one's own come first.
+
+    Both are asked for the beginning of their lists, so that pages stay cuts of one.
+    """
+    team = answers.team
+    assert team
+    start, limit = offset_of(options.get("cursor")), max(options.get("limit", 10), 1)
+    many, place = min(start + limit, MOST_HITS), await _place(answers, project)
+    kind, diverse = options.get("kind"), options.get("diverse", False)
+    mine = answers.first_hits(text, None if _theirs_alone(answers, project) else project, when, many, **options)
+    if place is None or not text.strip():
+        found, note = await mine
+        return _part(found, found.hits, start, limit), note
+    arguments = {"query": text, "when": when, "kind": kind, "diverse": diverse, "limit": many}
+    both = await _ask_both(team.ask("teleport", arguments, place), mine)
+    question = question_of(text)
+    theirs = [hit for told in _listed(both.told, "hits")[:many] if (hit := _hit(told, question, team.name))]
+    if both.fault and not theirs:
+        raise _with_cause(both.fault, both.trouble)
+    found, note = both.page if both.page else (Results(text, answers.when(when), []), "")
+    if project and _theirs_alone(answers, project):
+        found = replace(found, hits=[], more=None)
+    theirs = await answers.at_once(lambda here: _new_to(here.reader, theirs))
+    theirs = [replace(hit, project=_name_here(hit, place)) for hit in theirs]
+    # Where only one of the two found something in the time that is asked about, what the other has of other times is
+    # no answer.
+    beyond = bool(both.told.get("note"))
+    if theirs and note and not beyond:
+        found, note = replace(found, hits=[], more=None), ""
+    elif found.hits and beyond and not note:
+        theirs = []
+    trouble = f" {both.trouble}" if both.trouble else ""
+    merged = _merged(found, theirs, str(both.told.get("order", "")))
+    longer = found.more is not None or both.told.get("more") is True
+    return _part(found, merged, start, limit, longer=longer), note + trouble
+
+
+def _part(found: Results, hits: Sequence[Hit], start: int, limit: int, *, longer: bool = False) -> Results:
+    end = start + limit
+    more = end if len(hits) > end or longer or (found.more is not None and len(hits) >= end) else None
+    return replace(found, hits=list(hits[start:end]), more=more if end < MOST_HITS else None)
+
+
+def _merged(found: Results, theirs: Sequence[Hit], order: str) -> list[Hit]:
+    """Two lists as one: each keeps its own order, and the better of the two next ones comes first."""
+    sign = _BY_TIME.get(found.order) if found.order == order or not (theirs and found.hits) else None
+
+    def worth(hit: Hit) -> float:
+        return -sign * hit.start_ms if sign else hit.score
+
+    mine, others, merged = list(found.hits), list(theirs), list[Hit]()
+    while mine and others:
+        merged.append((mine if worth(mine[0]) >= worth(others[0]) else others).pop(0))
+    return [*merged, *mine, *others]
+
+
+def _name_here(hit: Hit, place: ProjectName | str) -> str:
+    """Of one project that is asked about the name here; of several that of the team's."""
+    return place.name if isinstance(place, ProjectName) and place.name else f"{TEAM}{hit.project}"
+
+
+async def _new_to(reader: ReadStore, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that one's own memory does not have: what one shared oneself is there as well."""
+    sessions = {hit.session_id for hit in hits if hit.session_id}
+    known = {name for name in sessions if name in await reader.sessions(name, 2)}
+    kept = []
+    for hit in hits:
+        if hit.session_id in known:
+            continue
+        keys = [parse_ulid(name)[1] for name in hit.event_ids[:_BESIDE]]
+        if not (keys and all([await reader.words(key, None) for key in keys])):
+            kept.append(hit)
+    return kept
+
+
+def _listed(told: Mapping[str, Any], name: str) -> list[Any]:
+    found = told.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _hit(told: object, question: Question, own_name: str) -> Hit | None:
+    """A hit as it can be shown; None if it is none."""
+    if not isinstance(told, dict):
+        return None
+    try:
+        hit = _said(told, question)
+        role, kind = hit.role, str(told["kind"])
+        node_id = str(told.get("node_id") or "")
+        if node_id:
+            _node(node_id)
+        if kind not in KINDS or (role == "") != (kind not in ("event", "grip")):
+            return None
+        score = float(told["score"])
+        author = str(told.get("author") or "")
+        name = str(told["id"]) if not role else hit.id
+        short = str(told.get("short_id") or "")
+        if not role:
+            _node(name)
+            _node(short or name)
+        later = told.get("contradicted")
+        return replace(
+            hit,
+            id=name if kind != "grip" else hit.grip_id,
+            kind=kind,
+            title=safe(str(told.get("title") or ""), _TITLE),
+            score=min(max(score, 0.0), 1.0) if math.isfinite(score) else 0.0,
+            matched=_words(told.get("matched")),
+            missing=_words(told.get("missing")),
+            node_id=node_id,
+            short_id=short,
+            author="" if author in ("", own_name) else valid_name(author),
+            lines=tuple(_said(line, question) for line in _listed(told, "lines")[:_BESIDE]),
+            contradicted=_said(later, question) if isinstance(later, dict) else None,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, BadId, UsageError):
+        return None
+
+
+def _said(told: Mapping[str, Any], question: Question) -> Hit:
+    """What was said, when, in which session, with its words marked anew; raises if it cannot be shown."""
+    role, text = str(told["role"]), clean(str(told["text"])[:_TAKEN])
+    events = tuple(str(name) for name in _listed(told, "event_ids")[:_WORDS])
+    for name in events:
+        parse_ulid(name)
+    if role and (role not in _ROLES or not events):
+        raise ValueError("no role, or nothing that was said in it")
+    grip = str(told.get("grip_id") or "")
+    if grip:
+        parse_grip_id(grip)
+    start = round(datetime.fromisoformat(str(told["start_time"])).timestamp() * 1000)
+    begins = told.get("begins", 0)
+    if not isinstance(begins, int) or not 0 <= begins < 1 << 30:
+        raise ValueError("a place that is none")
+    session = safe(str(told.get("session_id") or ""), 200)
+    return Hit(
+        id=events[0] if events else "",
+        kind="event",
+        passage=replace(passage_of(question, text), begins=begins) if role else Passage(text),
+        project=safe(str(told["project"]), _WORD),
+        session_id=session or None,
+        start_ms=start,
+        grip_id=grip or (event_grip_id(*parse_ulid(events[0])) if events else ""),
+        node_id="",
+        event_ids=events,
+        source_ids=tuple(safe(str(name), 200) for name in _listed(told, "source_ids")[:_WORDS]),
+        role=role,
+        client=safe(str(told.get("client") or ""), _WORD),
+    )
+
+
+def _node(name: str) -> None:
+    """Only nodes of the team's own tree: another would name something here."""
+    ref, project = parse_node_id(name)
+    if not (project or "").startswith(TEAM) or ref.level not in Level:
+        raise ValueError("a node of no team")
+
+
+def _words(told: object) -> tuple[str, ...]:
+    words = told if isinstance(told, list) else []
+    return tuple(word for each in words[:_WORDS] if isinstance(each, str) and (word := safe(each, _WORD)))
