@@ -324,7 +324,7 @@ class App:
             },
             "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
             "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
-            "db_bytes": sum(file.stat().st_size for file in files if file.exists()),
+            "db_bytes": counts.server_bytes + sum(file.stat().st_size for file in files if file.exists()),
             "index": picked(index, "kind state") | ({"bytes": index.own_bytes} if index.own_bytes else {}),
             **({"llm": await self.ledger.spending()} if brief else await self.ledger.facts()),
             "compactions": compactions | ({"failed": found.failed} if found.failed else {}),

@@ -31,6 +31,8 @@ class Counts:
     #: How many nodes are of which revision of the extractive summarizer.
     revisions: dict[int, int]
     lease: dict[str, Any] | None
+    #: The room it takes on a server; a file tells by itself.
+    server_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from heapq import heappop, heappush
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -24,7 +25,8 @@ from mcp_memory.clients import installable, user_folders
 from mcp_memory.clients.port import PROJECT, Client, Folders
 from mcp_memory.config import Settings
 from mcp_memory.domain.nodes import revised
-from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError
+from mcp_memory.domain.projects import Claim
+from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError, how_to_add
 from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, InstallRecord
 from mcp_memory.install.catalog import project_root, this_installation
@@ -52,6 +54,54 @@ _REBUILDING = (
 _SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
 
 
+class Diagnosis(Protocol):
+    """What is asked of a memory, whether it can be opened or not."""
+
+    def database(self) -> tuple[Facts, list[Problem]]:
+        """What it knows, and whether it is whole."""
+
+    def facts(self) -> Facts: ...
+
+    def claim(self, root: str, label: str, remote: str = "") -> Claim: ...
+
+    def has_captured(self) -> bool: ...
+
+    def records(self) -> list[Problem]: ...
+
+
+@dataclass(frozen=True)
+class FileDiagnosis:
+    """The same of a memory in a file."""
+
+    path: Path
+
+    def database(self) -> tuple[Facts, list[Problem]]:
+        return diagnosis.database(self.path)
+
+    def facts(self) -> Facts:
+        return diagnosis.facts(self.path)
+
+    def claim(self, root: str, label: str, remote: str = "") -> Claim:
+        return diagnosis.claim(self.path, root, label, remote)
+
+    def has_captured(self) -> bool:
+        return diagnosis.has_captured(self.path)
+
+    def records(self) -> list[Problem]:
+        return diagnosis.records(self.path)
+
+
+def diagnosis_of(settings: Settings) -> Diagnosis:
+    """How to look at the memory of these settings."""
+    if not settings.store.url:
+        return FileDiagnosis(settings.database)
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise SettingsError(f"[store] url needs packages that are not installed: {how_to_add('postgres')}")
+    from mcp_memory.store.postgres.diagnosis import ServerDiagnosis
+
+    return ServerDiagnosis(settings.store.url, settings.database)
+
+
 def doctor(options: argparse.Namespace) -> int:
     """Look at everything, after mending what can be if that is asked for; 1 if anything is wrong."""
     repaired: dict[str, Any] = {}
@@ -63,7 +113,7 @@ def doctor(options: argparse.Namespace) -> int:
                 repaired = anyio.run(_mend, settings)
         with output.spinner("Examining", enabled=not options.json):
             problems, checked = examine(settings)
-            rebuilding = revised(diagnosis.facts(settings.database).revisions, ExtractiveSummarizer.revision)
+            rebuilding = revised(diagnosis_of(settings).facts().revisions, ExtractiveSummarizer.revision)
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]
@@ -98,15 +148,15 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     from mcp_memory.surfaces.import_command import find_sources, laid_out
     from mcp_memory.surfaces.process_command import until_idle
 
-    path, zone = settings.database, settings.calendar.timezone or system_timezone()
-    _, problems = diagnosis.database(path)
-    if not path.exists() and not problems:
+    path, zone, memory = settings.database, settings.calendar.timezone or system_timezone(), diagnosis_of(settings)
+    _, problems = memory.database()
+    if not settings.store.url and not path.exists() and not problems:
         return {"notes": ["There is no memory yet, so there is nothing to repair."]}
     found, notes = None, []
-    if problems and isinstance(problems[0], Damage):
-        found = None if settings.inbox.name in problems[0].what else repair(path, zone)
-    _, problems = diagnosis.database(path)
-    if problems and isinstance(problems[0], Damage):  # not the memory, by now
+    if damage := [problem for problem in problems if isinstance(problem, Damage)]:
+        found = None if settings.inbox.name in damage[0].what else repair(path, zone)
+        _, problems = memory.database()
+    if any(isinstance(problem, Damage) for problem in problems):  # not the memory, by now
         aside = repair_inbox(settings.inbox)
         notes.append(f"What could be read of {settings.inbox} is in a new one; the damaged one is {aside}, as it was.")
     if settings.index.kind == "whoosh" and settings.whoosh.is_dir():
@@ -154,9 +204,10 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
     """What is wrong, and what was looked at. A `thorough` look reads the database through, which takes its time."""
     now_ms = settings.now_ms if settings.now_ms is not None else time.time_ns() // 1_000_000
     problems = diagnosis.disk(settings.home)
-    facts, damage = diagnosis.database(settings.database) if thorough else (diagnosis.facts(settings.database), [])
+    memory = diagnosis_of(settings)
+    facts, damage = memory.database() if thorough else (memory.facts(), [])
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
-    problems += diagnosis.records(settings.database) if thorough else []
+    problems += memory.records() if thorough else []
     problems += _capture(settings)
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
@@ -180,7 +231,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
     def heard() -> bool:
         """Whether a hook ever told anything: in the spool, the inbox or the log. A damaged database cannot tell."""
         spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
-        return bool(damage) or spooled or diagnosis.has_captured(settings.database)
+        return bool(damage) or spooled or memory.has_captured()
 
     problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard)
     read_through = ["database", "records"] if thorough else []
@@ -246,7 +297,7 @@ def _capture(settings: Settings) -> Iterator[Problem]:
             why, fix = f"{file} cannot be read for certain, and may say enabled = false", f"Correct {file}."
         yield Problem("this project is switched off", f"{why}: its sessions are not remembered.", fix)
     known_as = place.root, place.label, place.remote
-    claim = diagnosis.claim(settings.database, *known_as) if place.label else None
+    claim = diagnosis_of(settings).claim(*known_as) if place.label else None
     if claim and claim.owner and not settings.project:
         own = f"the project {claim.own}" if claim.own else "a project of its own"
         why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."
@@ -262,7 +313,7 @@ def capture_gap(settings: Settings) -> str:
     when, text = _looked.get(settings.home, (-_FRESH_SECONDS, ""))
     if time.monotonic() - when < _FRESH_SECONDS:
         return text
-    facts, home, silent = diagnosis.facts(settings.database), user_folders(config.environment()), []
+    facts, home, silent = diagnosis_of(settings).facts(), user_folders(config.environment()), []
     for client in installable().values():
         last = last_heard(client, settings, facts)
         newest = newest_transcript(client, home) if last else None

@@ -85,6 +85,8 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
+_CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
+_REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):[^@]*@")
 
 
@@ -224,7 +226,7 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 "connect_timeout": _CONNECT_SECONDS,
                 "application_name": "mcp-memory",
             },
-            configure=_configure,
+            configure=configure,
             check=ConnectionPool.check_connection,
             min_size=1,
             max_size=_POOL,
@@ -327,7 +329,7 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 self._ending.wait(2.0)
 
 
-def _configure(connection: psycopg.Connection[Any]) -> None:
+def configure(connection: psycopg.Connection[Any]) -> None:
     """What every connection of ours is told first."""
     connection.adapters.register_loader("numeric", _WholeNumber)
     for setting in (
@@ -342,6 +344,8 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 def _is_passing(error: BaseException | None) -> bool:
     """Whether the same may succeed in a moment: the server starts anew, or two writers were in each other's way."""
+    if isinstance(error, PoolTimeout):
+        return False  # which has waited for long enough
     lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
     return lost or isinstance(error, _PASSING)
 
@@ -364,11 +368,19 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         return StoreBusy(f"{where} took too long ({why}). Try again; the server's log tells what keeps it busy.")
     if isinstance(error, errors.DiskFull | errors.OutOfMemory):
         return StoreFull(f"{where} has no room left ({why}). Free some space on the server.")
-    if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification | errors.InvalidCatalogName):
-        return StoreUnreachable(f"{where} refuses us ({why}). Correct [store] url.")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreFull(
+            f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
+            "server in [store] url."
+        )
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout):
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        # What fails before there is a connection bears no code.
+        if _CROWDED.search(why):
+            return StoreBusy(f"{where} has no connection left ({why}). Try again, or raise max_connections there.")
+        if _REFUSED.search(why):
+            return StoreUnreachable(f"{where} refuses us ({why}). Correct [store] url, or what docs/TEAM.md sets up.")
         return StoreUnreachable(
             f"{where} cannot be reached ({why}). Start the server, or correct [store] url. "
             "What is captured waits in the inbox."

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 
-from mcp_memory.errors import UPDATE, StoreBusy, StoreNewer
+from mcp_memory.errors import UPDATE, StoreBusy, StoreNewer, UsageError
 
 if TYPE_CHECKING:
     from mcp_memory.store.sql.database import Transaction
 
 _SCHEMA = "mcp_memory"
+#: The first version of PostgreSQL that has all that is used here.
+OLDEST = 15
 #: Only one process at a time makes or upgrades the tables.
 _MIGRATING = 7_265_021_002
 _TABLE = """
@@ -44,6 +46,8 @@ def migrate(url: str, *, filling: bool = False) -> None:
             _refuse_unfinished(connection)
         if version_of(connection) == latest():
             return
+        if reason := unfit(connection):
+            raise UsageError(reason)
         connection.execute(cast(Any, f"SELECT pg_advisory_lock({_MIGRATING})"))
         connection.execute(cast(Any, f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}"))
         connection.execute(cast(Any, f"SET search_path = {_SCHEMA}"))
@@ -52,7 +56,7 @@ def migrate(url: str, *, filling: bool = False) -> None:
         if version > latest():
             raise StoreNewer(
                 f"The memory has schema {version}, this program knows up to {latest()}: a later version wrote it. "
-                f"{UPDATE}."
+                f"{UPDATE}"
             )
         for number, name, text in steps():
             if number > version:
@@ -68,6 +72,20 @@ def _refuse_unfinished(connection: psycopg.Connection[Any]) -> None:
             "The memory there is not whole: `mcp-memory move` is filling it, or was interrupted. Wait for it, or run "
             f"it again, and it goes on. To give it up: DROP SCHEMA {_SCHEMA} CASCADE."
         )
+
+
+def unfit(connection: psycopg.Connection[Any]) -> str:
+    """Why a database cannot hold a memory; nothing if it can."""
+    if connection.info.server_version < OLDEST * 10_000:
+        release = connection.info.server_version / 10_000
+        return f"The server of [store] url is PostgreSQL {release:.0f}; {OLDEST} or later is needed."
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        return (
+            f"The database of [store] url is encoded in {encoding}, which cannot hold every word. Make one with: "
+            "CREATE DATABASE memory ENCODING 'UTF8' TEMPLATE template0"
+        )
+    return ""
 
 
 def version_of(connection: psycopg.Connection[Any]) -> int:

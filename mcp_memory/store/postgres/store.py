@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.domain.inventory import Counts
 from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import UsageError
 from mcp_memory.store.port import Clock
-from mcp_memory.store.postgres.database import PostgresDatabase, shown
+from mcp_memory.store.postgres.database import SCHEMA, PostgresDatabase, shown
 from mcp_memory.store.postgres.index import PostgresIndex
 from mcp_memory.store.postgres.team import TeamPart
 from mcp_memory.store.postgres.viewing import SeenDatabase
@@ -33,6 +35,10 @@ _TAKE = f"""
 _HELD = f"SELECT holder FROM lease WHERE name = ? AND token <> ? AND expires_ms > {_NOW}"
 #: Told anew each time that a machine starts, so that the numbers of processes are not taken for those of another.
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BYTES = f"""
+    SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c
+    WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND c.relkind = 'r'
+"""
 #: Whether something was erased of which dead rows may be left.
 _DUE = "SELECT value FROM meta WHERE key = 'scrubbed'"
 _CONTENT = "event, node_version, bullet, grip, mention, compaction, search, llm_answer, session, project"
@@ -77,6 +83,9 @@ class PostgresStore(SqlStore, TeamPart):
     async def open(cls, url: str) -> AsyncIterator[PostgresStore]:
         async with PostgresDatabase.open(url) as database:
             yield cls(database)
+
+    async def counts(self, busy: range = range(0)) -> Counts:
+        return replace(await super().counts(busy), server_bytes=int(await self._database.value(_BYTES)))
 
     def seen_by(self, viewer: Viewer, *, own: bool = False) -> PostgresStore:
         """The memory as a member sees it; with `own` what that member said. Nothing can be written through it."""

@@ -9,8 +9,8 @@ import shlex
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -244,7 +244,7 @@ def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
     return contextlib.closing(sqlite3.connect(uri(path), uri=True, timeout=2))
 
 
-_LAST = """
+LAST = """
     SELECT s.client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id))
     FROM session s GROUP BY 1
 """
@@ -252,7 +252,7 @@ _HEARD = "SELECT client, max(received_ms) FROM inbox GROUP BY 1"
 _UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
 #: The inbox counts on, whatever was taken out of it.
 _INBOX_USED = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
-_HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
+HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
 
 
 @contextlib.contextmanager
@@ -273,28 +273,52 @@ def _local(path: Path, connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
     lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
     held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
-    last = {client: last_ms for client, last_ms in connection.execute(_LAST) if last_ms is not None}
-    due = bool(connection.execute(DUE).fetchone())
+    last = {client: last_ms for client, last_ms in connection.execute(LAST) if last_ms is not None}
     with _local(path, connection) as inbox:
-        waiting, oldest = inbox.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
-        for client, heard_ms in inbox.execute(_HEARD):
-            last[client] = max(heard_ms, last.get(client, heard_ms))
-        aside = tuple(inbox.execute(SET_ASIDE).fetchall())
-        unknown = {client: (count, last_ms) for client, count, last_ms in inbox.execute(_UNKNOWN)}
-        due = due or bool(inbox.execute(DUE).fetchone())
-    return Facts(
+        local = _waiting(inbox)
+    for client, heard_ms in local.last_ms.items():
+        last[client] = max(heard_ms, last.get(client, heard_ms))
+    return replace(
+        local,
         last_ms=last,
-        oldest_waiting_ms=oldest,
-        waiting=waiting,
         newest_ms=max(last.values(), default=None),
         holder=held_by,
         lease_until_ms=until_ms,
-        set_aside=aside,
-        unknown=unknown,
-        unscrubbed=due,
+        unscrubbed=local.unscrubbed or bool(connection.execute(DUE).fetchone()),
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
         revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
     )
+
+
+def _waiting(inbox: sqlite3.Connection) -> Facts:
+    """What of it stands in the inbox."""
+    waiting, oldest = inbox.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
+    return Facts(
+        last_ms=dict(inbox.execute(_HEARD).fetchall()),
+        oldest_waiting_ms=oldest,
+        waiting=waiting,
+        set_aside=tuple(inbox.execute(SET_ASIDE).fetchall()),
+        unknown={client: (count, last_ms) for client, count, last_ms in inbox.execute(_UNKNOWN)},
+        unscrubbed=bool(inbox.execute(DUE).fetchone()),
+    )
+
+
+def local_facts(path: Path) -> Facts:
+    """What the inbox of this machine tells, for a memory that lies elsewhere."""
+    inbox = path.with_name(INBOX_FILE)
+    return _looked(inbox, _waiting, Facts()) if inbox.exists() else Facts()
+
+
+def inbox_problems(path: Path) -> list[Problem]:
+    """Whether the inbox of this machine is whole."""
+    inbox = path.with_name(INBOX_FILE)
+    return _guarded(inbox) or _inbox(inbox)
+
+
+def inbox_used(path: Path) -> bool:
+    """Whether a hook ever told anything to the inbox of this machine."""
+    inbox = path.with_name(INBOX_FILE)
+    return inbox.exists() and _looked(inbox, lambda one: bool(one.execute(_INBOX_USED).fetchone()), False)
 
 
 def has_captured(path: Path) -> bool:
@@ -303,7 +327,7 @@ def has_captured(path: Path) -> bool:
     def look(connection: sqlite3.Connection) -> bool:
         with _local(path, connection) as inbox:
             used = inbox.execute(_INBOX_USED).fetchone()
-            return bool(used or connection.execute(_HOOKED).fetchone()[0])
+            return bool(used or connection.execute(HOOKED).fetchone()[0])
 
     return _looked(path, look, False)
 
@@ -379,7 +403,7 @@ def spool(folder: Path, now_ms: int) -> list[Problem]:
     return [*problems, Problem("the spool is growing", why, _PROCESS)]
 
 
-_SOURCES = """
+SOURCES = """
     SELECT s.session_id, c.created_ms, c.key, e.id IS NULL, o.sha256, e.text
     FROM compaction_source o JOIN compaction c ON c.id = o.compaction JOIN session s ON s.id = c.session
     LEFT JOIN event e ON e.id = o.event ORDER BY c.id
@@ -388,20 +412,25 @@ _SOURCES = """
 
 def records(path: Path) -> list[Problem]:
     """Compare every source of every record with its hash. A database that cannot be read is told of elsewhere."""
-    told = "{} of the events it was made from are gone, {} say something else than they did."
 
     def look(connection: sqlite3.Connection) -> list[Problem]:
-        found: dict[tuple[str, str], list[int]] = {}
-        for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
-            if missing or digest(text) != sha256:
-                counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
-                counts[0 if missing else 1] += 1
-        return [
-            Problem(f"record {record} does not match its events", told.format(*counts), f"{_COMPACT} {session} --force")
-            for (session, record), counts in found.items()
-        ]
+        return differing(connection.execute(SOURCES)) if version_of(connection) == latest() else []
 
-    return _looked(path, lambda connection: look(connection) if version_of(connection) == latest() else [], [])
+    return _looked(path, look, [])
+
+
+def differing(sources: Iterable[Any]) -> list[Problem]:
+    """The records of which a source is gone or says something else."""
+    told = "{} of the events it was made from are gone, {} say something else than they did."
+    found: dict[tuple[str, str], list[int]] = {}
+    for session, created_ms, key, missing, sha256, text in sources:
+        if missing or digest(text) != sha256:
+            counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
+            counts[0 if missing else 1] += 1
+    return [
+        Problem(f"record {record} does not match its events", told.format(*counts), f"{_COMPACT} {session} --force")
+        for (session, record), counts in found.items()
+    ]
 
 
 def index_standing(path: Path, held: str | None) -> Standing | None:
