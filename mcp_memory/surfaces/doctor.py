@@ -30,8 +30,9 @@ from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError, how_t
 from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, InstallRecord
 from mcp_memory.install.catalog import project_root, this_installation
+from mcp_memory.store.sql import facts as told
+from mcp_memory.store.sql.facts import Facts
 from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.diagnosis import Facts
 from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import output, terminal
@@ -99,7 +100,7 @@ def diagnosis_of(settings: Settings) -> Diagnosis:
         raise SettingsError(f"[store] url needs packages that are not installed: {how_to_add('postgres')}")
     from mcp_memory.store.postgres.diagnosis import ServerDiagnosis
 
-    return ServerDiagnosis(settings.store.url, settings.database)
+    return ServerDiagnosis(settings.store.url, diagnosis.InboxDiagnosis(settings.inbox))
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -206,7 +207,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
     problems = diagnosis.disk(settings.home)
     memory = diagnosis_of(settings)
     facts, damage = memory.database() if thorough else (memory.facts(), [])
-    problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
+    problems += damage + told.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += memory.records() if thorough else []
     problems += _capture(settings)
     if settings.index.kind == "whoosh":
@@ -233,7 +234,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
         spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
         return bool(damage) or spooled or memory.has_captured()
 
-    problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard)
+    problems += told.unread_payloads(facts) + _connections(here, installed, settings, facts, heard)
     read_through = ["database", "records"] if thorough else []
     checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
@@ -319,7 +320,7 @@ def capture_gap(settings: Settings) -> str:
         newest = newest_transcript(client, home) if last else None
         if newest is not None and newest - last > GAP_MS:
             silent.append(f"{client.name} since {datetime.fromtimestamp(last / 1000, UTC).date()}")
-    unread = ", ".join(diagnosis.unread(client, count) for client, (count, _) in facts.unknown.items())
+    unread = ", ".join(told.unread(client, count) for client, (count, _) in facts.unknown.items())
     text = ""
     if silent:
         text = f" Capture was silent though sessions went on ({', '.join(silent)}): `mcp-memory doctor` says why."

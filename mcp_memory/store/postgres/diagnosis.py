@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
 
 import psycopg
 
@@ -14,10 +13,9 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.errors import UPDATE, Problem
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, configure, explain, shown
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
+from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
-from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.diagnosis import HOOKED, LAST, SOURCES, Facts
 
 T = TypeVar("T")
 _SECONDS = 5
@@ -34,27 +32,37 @@ _CONNECTIONS = """
 _CROWDED = 0.9
 
 
+class LocalDiagnosis(Protocol):
+    """What hooks left on this machine."""
+
+    def facts(self) -> Facts: ...
+
+    def problems(self) -> list[Problem]: ...
+
+    def has_captured(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class ServerDiagnosis:
-    """What `doctor` asks of a memory on a server; what hooks left on this machine lies beside `path`."""
+    """What `doctor` asks of a memory on a server."""
 
     url: str
-    path: Path
+    local: LocalDiagnosis
 
     def database(self) -> tuple[Facts, list[Problem]]:
         """What the server tells, and whether all is there that a memory needs."""
-        local = diagnosis.inbox_problems(self.path)
+        local = self.local.problems()
         try:
             with self._connected() as connection:
                 problems = self._problems(connection)
                 usable = not problems and version_of(connection) == latest()
-                return (self._facts(connection) if usable else self._local(Facts())), [*problems, *local]
+                return (self._facts(connection) if usable else self._joined(Facts())), [*problems, *local]
         except psycopg.Error as error:
             # A message tells what is wrong, why in brackets, and then what to do.
             told, ends, fix = str(explain(error, self.url)).partition("). ")
             fix = fix or "Look into the log of the server, then run: mcp-memory doctor"
             found = Problem("the memory on the server cannot be used", told + ends.strip(), fix)
-            return self._local(Facts()), [found, *local]
+            return self._joined(Facts()), [found, *local]
 
     def _problems(self, connection: psycopg.Connection[Any]) -> list[Problem]:
         where, version = shown(self.url), version_of(connection)
@@ -83,7 +91,7 @@ class ServerDiagnosis:
 
     def facts(self) -> Facts:
         """What the memory knows; what waits on this machine, where it cannot be reached."""
-        return self._looked(self._facts, self._local(Facts()))
+        return self._looked(self._facts, self._joined(Facts()))
 
     def _facts(self, connection: psycopg.Connection[Any]) -> Facts:
         link = Link(connection)
@@ -96,35 +104,21 @@ class ServerDiagnosis:
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
         )
-        return self._local(known)
+        return self._joined(known)
 
-    def _local(self, known: Facts) -> Facts:
-        """The same with what waits on this machine."""
-        local = diagnosis.local_facts(self.path)
-        last = {**known.last_ms}
-        for client, heard_ms in local.last_ms.items():
-            last[client] = max(heard_ms, last.get(client, heard_ms))
-        return replace(
-            known,
-            last_ms=last,
-            newest_ms=max(last.values(), default=None),
-            oldest_waiting_ms=local.oldest_waiting_ms,
-            waiting=local.waiting,
-            set_aside=local.set_aside,
-            unknown=local.unknown,
-            unscrubbed=local.unscrubbed,
-        )
+    def _joined(self, known: Facts) -> Facts:
+        return joined(known, self.local.facts())
 
     def claim(self, root: str, label: str, remote: str = "") -> Claim:
         return self._looked(lambda one: claim_of(PostgresTransaction(Link(one)), root, label, remote), Claim())
 
     def has_captured(self) -> bool:
-        if diagnosis.inbox_used(self.path):
+        if self.local.has_captured():
             return True
         return self._looked(lambda one: bool(Link(one).execute(HOOKED).fetchone()[0]), False)
 
     def records(self) -> list[Problem]:
-        return self._looked(lambda one: diagnosis.differing(Link(one).execute(SOURCES)), [])
+        return self._looked(lambda one: differing(Link(one).execute(SOURCES)), [])
 
     def _looked(self, look: Callable[[psycopg.Connection[Any]], T], otherwise: T) -> T:
         try:

@@ -9,17 +9,15 @@ import shlex
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from mcp_memory.domain.events import ulid
 from mcp_memory.domain.projects import Claim
-from mcp_memory.domain.records import digest
 from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
+from mcp_memory.store.sql.facts import HOOKED, LAST, LATE_MS, MINUTE, PROCESS, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
 from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
@@ -37,43 +35,14 @@ from mcp_memory.store.sqlite.migrations import (
     version_of,
 )
 
-_MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
 _LEAST_FREE = 100 * 1024 * 1024
 #: SQLite's names for not being able to write, whose words are those it has for a damaged file.
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
-#: A running server takes up what waits within seconds.
-_LATE_MS = 10 * _MINUTE
 #: From this version on nodes tell which revision of the summarizer wrote them.
 _REVISED = 7
-_AHEAD_MS = 10 * _MINUTE
-_PROCESS = "mcp-memory process"
 _REPAIR = "mcp-memory doctor --repair"
-_COMPACT = "mcp-memory compact"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included.
-
-    `unknown` are the payloads of no known form: how many of each client, and when the last of them came.
-    """
-
-    last_ms: dict[str, int] = field(default_factory=dict)
-    oldest_waiting_ms: int | None = None
-    waiting: int = 0
-    newest_ms: int | None = None
-    holder: str = ""
-    lease_until_ms: int = 0
-    set_aside: tuple[tuple[str, int, str], ...] = ()
-    unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
-    #: Whether something was erased and has not been scrubbed from the file yet.
-    unscrubbed: bool = False
-    #: What is kept about models, by name: why one was stopped, and how often it failed.
-    models: dict[str, Any] = field(default_factory=dict)
-    #: How many nodes are of which revision of the extractive summarizer.
-    revisions: dict[int, int] = field(default_factory=dict)
 
 
 def disk(home: Path) -> list[Problem]:
@@ -145,7 +114,7 @@ def _guarded(path: Path) -> list[Problem]:
 
 def _permissions(path: Path) -> str:
     name = shlex.quote(str(path))
-    return f'Make {path} yours again (sudo chown "$USER" {name}; chmod u+rwX {name}), then: {_PROCESS}'
+    return f'Make {path} yours again (sudo chown "$USER" {name}; chmod u+rwX {name}), then: {PROCESS}'
 
 
 def examine(path: Path) -> tuple[Facts, list[Problem]]:
@@ -244,15 +213,10 @@ def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
     return contextlib.closing(sqlite3.connect(uri(path), uri=True, timeout=2))
 
 
-LAST = """
-    SELECT s.client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id))
-    FROM session s GROUP BY 1
-"""
 _HEARD = "SELECT client, max(received_ms) FROM inbox GROUP BY 1"
 _UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
 #: The inbox counts on, whatever was taken out of it.
 _INBOX_USED = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
-HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
 
 
 @contextlib.contextmanager
@@ -276,18 +240,15 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
     last = {client: last_ms for client, last_ms in connection.execute(LAST) if last_ms is not None}
     with _local(path, connection) as inbox:
         local = _waiting(inbox)
-    for client, heard_ms in local.last_ms.items():
-        last[client] = max(heard_ms, last.get(client, heard_ms))
-    return replace(
-        local,
+    known = Facts(
         last_ms=last,
-        newest_ms=max(last.values(), default=None),
         holder=held_by,
         lease_until_ms=until_ms,
-        unscrubbed=local.unscrubbed or bool(connection.execute(DUE).fetchone()),
+        unscrubbed=bool(connection.execute(DUE).fetchone()),
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
         revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
     )
+    return joined(known, local)
 
 
 def _waiting(inbox: sqlite3.Connection) -> Facts:
@@ -303,22 +264,21 @@ def _waiting(inbox: sqlite3.Connection) -> Facts:
     )
 
 
-def local_facts(path: Path) -> Facts:
-    """What the inbox of this machine tells, for a memory that lies elsewhere."""
-    inbox = path.with_name(INBOX_FILE)
-    return _looked(inbox, _waiting, Facts()) if inbox.exists() else Facts()
+@dataclass(frozen=True)
+class InboxDiagnosis:
+    """What the inbox of this machine tells of a memory that lies elsewhere."""
 
+    path: Path
 
-def inbox_problems(path: Path) -> list[Problem]:
-    """Whether the inbox of this machine is whole."""
-    inbox = path.with_name(INBOX_FILE)
-    return _guarded(inbox) or _inbox(inbox)
+    def facts(self) -> Facts:
+        return _looked(self.path, _waiting, Facts()) if self.path.exists() else Facts()
 
+    def problems(self) -> list[Problem]:
+        return _guarded(self.path) or _inbox(self.path)
 
-def inbox_used(path: Path) -> bool:
-    """Whether a hook ever told anything to the inbox of this machine."""
-    inbox = path.with_name(INBOX_FILE)
-    return inbox.exists() and _looked(inbox, lambda one: bool(one.execute(_INBOX_USED).fetchone()), False)
+    def has_captured(self) -> bool:
+        """Whether a hook ever told it anything."""
+        return self.path.exists() and _looked(self.path, lambda one: bool(one.execute(_INBOX_USED).fetchone()), False)
 
 
 def has_captured(path: Path) -> bool:
@@ -330,54 +290,6 @@ def has_captured(path: Path) -> bool:
             return bool(used or connection.execute(HOOKED).fetchone()[0])
 
     return _looked(path, look, False)
-
-
-def unread(client: str, count: int) -> str:
-    return (
-        f"{count} payloads of {client} are of no known form"
-        if count > 1
-        else f"1 payload of {client} is of no known form"
-    )
-
-
-def unread_payloads(facts: Facts) -> list[Problem]:
-    """What a client's hook told that no one could read."""
-    fix = f"{UPDATE}; then mcp-memory process reads them. If this is the latest version, tell its makers of the client."
-    problems = []
-    for client, (count, last_ms) in facts.unknown.items():
-        last = datetime.fromtimestamp(last_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        why = f"They are kept, and not in memory. The last came on {last}."
-        problems.append(Problem(unread(client, count), why, fix))
-    return problems
-
-
-def flow(facts: Facts, now_ms: int) -> list[Problem]:
-    """Whether what was captured is taken up, and whether its times can be true."""
-    problems = []
-    if facts.oldest_waiting_ms is not None and facts.oldest_waiting_ms < now_ms - _LATE_MS:
-        age = (now_ms - facts.oldest_waiting_ms) // _MINUTE
-        if facts.lease_until_ms > now_ms:
-            why = f"{facts.holder} holds the lease but has left {facts.waiting} events untouched for {age} minutes."
-            fix = f"kill {facts.holder.rpartition(':')[2]}; then: {_PROCESS}"
-            problems.append(Problem("the lease of the pipeline is stuck", why, fix))
-        else:
-            why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
-            problems.append(Problem("captured events are waiting", why, _PROCESS))
-    if facts.newest_ms is not None and facts.newest_ms > now_ms + _AHEAD_MS:
-        minutes = (facts.newest_ms - now_ms) // _MINUTE
-        why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
-        fix = "Set the clock (timedatectl set-ntp true); what is in the future comes right by itself with time."
-        problems.append(Problem("events lie in the future", why, fix))
-    if facts.unscrubbed:
-        why = "A program was reading an earlier state when something was forgotten, or the disk was full."
-        fix = "End programs that have the memory open and free some space, then: mcp-memory status"
-        problems.append(Problem("what was forgotten is still in the file", why, fix))
-    for path, line, reason in facts.set_aside:
-        if os.path.lexists(path):
-            where = f" (line {line})" if line else ""
-            fix = f"It is read again once it has changed; to try now: mcp-memory import {shlex.quote(path)}"
-            problems.append(Problem(f"{path} was set aside", f"{reason[:1].upper()}{reason[1:]}{where}.", fix))
-    return problems
 
 
 def spool(folder: Path, now_ms: int) -> list[Problem]:
@@ -395,19 +307,12 @@ def spool(folder: Path, now_ms: int) -> list[Problem]:
             Problem("the spool holds files that cannot be read", why, f"rm {shlex.quote(str(folder))}/*.unreadable")
         )
     ages = [now_ms - changed_ms for name, changed_ms in entries if not name.endswith(".unreadable")]
-    late = [age for age in ages if age > _LATE_MS]
+    late = [age for age in ages if age > LATE_MS]
     if not late:
         return problems
-    why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // _MINUTE} minutes."
+    why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // MINUTE} minutes."
     why += " The database was locked or missing when they came."
-    return [*problems, Problem("the spool is growing", why, _PROCESS)]
-
-
-SOURCES = """
-    SELECT s.session_id, c.created_ms, c.key, e.id IS NULL, o.sha256, e.text
-    FROM compaction_source o JOIN compaction c ON c.id = o.compaction JOIN session s ON s.id = c.session
-    LEFT JOIN event e ON e.id = o.event ORDER BY c.id
-"""
+    return [*problems, Problem("the spool is growing", why, PROCESS)]
 
 
 def records(path: Path) -> list[Problem]:
@@ -417,20 +322,6 @@ def records(path: Path) -> list[Problem]:
         return differing(connection.execute(SOURCES)) if version_of(connection) == latest() else []
 
     return _looked(path, look, [])
-
-
-def differing(sources: Iterable[Any]) -> list[Problem]:
-    """The records of which a source is gone or says something else."""
-    told = "{} of the events it was made from are gone, {} say something else than they did."
-    found: dict[tuple[str, str], list[int]] = {}
-    for session, created_ms, key, missing, sha256, text in sources:
-        if missing or digest(text) != sha256:
-            counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
-            counts[0 if missing else 1] += 1
-    return [
-        Problem(f"record {record} does not match its events", told.format(*counts), f"{_COMPACT} {session} --force")
-        for (session, record), counts in found.items()
-    ]
 
 
 def index_standing(path: Path, held: str | None) -> Standing | None:
