@@ -26,7 +26,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from mcp_memory.domain.terms import Columns
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
-from mcp_memory.store.postgres.documents import index_rows
+from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, translated
 from mcp_memory.store.sql.database import (
     EVENT,

@@ -17,7 +17,7 @@ from mcp_memory.store.sql.database import Transaction, note_erasure
 from mcp_memory.store.sqlite import backup
 from mcp_memory.store.sqlite.backup import Backups, backups_of, copies_of
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.lease import SqliteLease
+from mcp_memory.store.sqlite.store import SqliteLease
 from tests.support import StoppedClock, conversation, database_of, file_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio

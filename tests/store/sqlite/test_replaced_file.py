@@ -17,8 +17,8 @@ from mcp_memory.errors import StoreBusy, StoreFull, StoreReplaced
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.lease import SqliteLease
 from mcp_memory.store.sqlite.migrations import holder, is_fixed
+from mcp_memory.store.sqlite.store import SqliteLease
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="there, an open file can neither be removed nor replaced")
 NOTE = "INSERT INTO meta VALUES (?, 'kept')"

@@ -17,8 +17,7 @@ from mcp_memory.errors import LeaseLost
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sql.lease import DURATION_SECONDS
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.lease import SqliteLease
-from mcp_memory.store.sqlite.store import SqliteStore
+from mcp_memory.store.sqlite.store import SqliteLease, SqliteStore
 from tests.support import REPO
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +126,7 @@ async def test_a_renewal_that_finds_another_holder_ends_it(tmp_path: Path) -> No
 ACQUIRE = """
 import asyncio, pathlib, sys
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.lease import SqliteLease
+from mcp_memory.store.sqlite.store import SqliteLease
 
 async def acquire():
     async with Database.open(pathlib.Path(sys.argv[1])) as database:
