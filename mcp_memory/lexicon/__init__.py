@@ -106,6 +106,9 @@ class Expression:
     def split(self, text: str) -> list[str]:
         return self._compiled().split(text)
 
+    def sub(self, instead: str, text: str) -> str:
+        return self._compiled().sub(instead, text)
+
     def _compiled(self) -> re.Pattern[str]:
         """The compiled expression, whose own methods from now on stand before these."""
         pattern = self._pattern
@@ -116,7 +119,7 @@ class Expression:
         return compiled
 
 
-_METHODS = ("match", "search", "fullmatch", "finditer", "split")
+_METHODS = ("match", "search", "fullmatch", "finditer", "split", "sub")
 
 
 def _any_of(section: str) -> str:

@@ -144,6 +144,11 @@ async def _latest(reader: ReadStore, project: str | None, asked: str) -> tuple[T
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
 
 
+def of_ourselves(text: str) -> str:
+    """A question to a team's memory, as one would ask one's own: what did we decide, instead of the team."""
+    return _WORDINGS["the_team"].sub("we", text)
+
+
 def date_of_best(query: str, best: Hit, now: datetime) -> str:
     """The date of the best hit, for a question that asks for one, unless it is hardly more than a guess."""
     if not _WORDINGS["when"].match(query) or best.score < _GUESS:
@@ -390,6 +395,7 @@ class Answers:
 
     async def _query(self, text: str, project: str | None, when: str | None, **options: Unpack[SearchOptions]) -> Query:
         """What is asked, its project, time and place in the list understood."""
+        text = of_ourselves(text) if self.reach is Reach.TEAM else text
         scope, kind, limit = await self.scope(project), options.get("kind"), options.get("limit", 10)
         if limit < 1:
             raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")

@@ -50,8 +50,11 @@ MOST_HITS = 200
 _SENT, _TAKEN, _LINE, _TITLE, _WORD, _BESIDE, _WORDS = 900, 4_000, 700, 300, 80, 4, 40
 #: Characters that a token has at most, about; what is longer cannot fit into a budget and is not looked at.
 _PER_TOKEN = 16
-#: The part of a budget that the team's memory gets beside one's own, and below which it is not asked.
-_SHARE, _LEAST = 0.4, 60
+#: The part of a budget that the team's memory gets beside one's own, what its own last line takes, which is not shown,
+#: and the share below which it is not asked.
+_SHARE, _LAST, _LEAST = 0.5, 40, 60
+#: What stands around an answer that is the team's alone takes so much more than what stood around it there.
+_AROUND = 24
 _FOOT = re.compile(r"\[\d[\d,]* tokens\b.*\]\s*")
 _COUNT = re.compile(r"^\[\d+ tokens")
 _BY_TIME = {"in order of time": 1, "latest first": -1}
@@ -98,6 +101,7 @@ async def _own(answers: Answers) -> ProjectName | str | None:
 class _Both:
     """What came of asking both memories at once."""
 
+    #: A page, or hits with a note.
     page: Any = None
     fault: MemoryFault | None = None
     reply: TeamReply | None = None
@@ -164,22 +168,22 @@ async def beside(
     share, place = int(budget * _SHARE), await _place(answers, project)
     if place is None or share < _LEAST:
         return await answers.at_once(lambda here: local(here, budget))
-    wanted = {**arguments, "budget_tokens": share}
+    wanted = {**arguments, "budget_tokens": share + _LAST}
     if _theirs_alone(answers, project):
         reply = await team.ask(tool, {**arguments, "budget_tokens": budget}, place)
         return _relayed(renderer, reply, budget, NotFound(f"The team's memory knows no project {project!r}."))
     both = await _ask_both(team.ask(tool, wanted, place), answers.at_once(lambda here: local(here, budget)))
-    lines = _lines(renderer, both.told.get("text"), share, headed=tool in _HEADED)
+    of = "" if isinstance(place, str) else f" of {place.name}" if project else " of this project"
+    heading, page = f"The team's memory{of}:", both.page
+    left = budget - (page.tokens if page else _LAST) - renderer.count(heading) - 2
+    lines = _lines(renderer, both.told.get("text"), max(share, left), headed=tool in _HEADED)
     if not lines:
         if both.fault:
             raise _with_cause(both.fault, both.trouble)
-        page: Page = both.page
         return await _joined(answers, page, [both.trouble], budget, local) if both.trouble else page
-    of = "" if isinstance(place, str) else f" of {place.name}" if project else " of this project"
-    heading = f"The team's memory{of}:"
     if both.fault:
         return _alone(renderer, [heading, *lines], budget, listed(DOWN, TO_WORDS))
-    return await _joined(answers, both.page, [heading, *lines], budget, local)
+    return await _joined(answers, page, [heading, *lines], budget, local)
 
 
 async def _joined(
@@ -246,7 +250,7 @@ async def relayed(
     place = await _own(answers)
     if place is None and name.strip().lower().startswith("toc:") and not is_of_team(name):
         place = await _place(answers, project)
-    reply = await team.ask(tool, {**arguments, "budget_tokens": budget}, place)
+    reply = await team.ask(tool, {**arguments, "budget_tokens": max(budget - _AROUND, _LEAST)}, place)
     fault = missing or NotFound(f"There is no {safe(name, 120)} in the team's memory that you may read.")
     return _relayed(answers.renderer, reply, budget, fault, offset_of(arguments.get("cursor")))
 
@@ -255,10 +259,10 @@ def _relayed(renderer: Renderer, reply: TeamReply | None, budget: int, fault: Me
     if reply is None:
         raise fault
     head = "From the team's memory:"
-    lines = _lines(renderer, reply.told.get("text"), budget - renderer.count(head) - 40)
+    lines = _lines(renderer, reply.told.get("text"), budget - renderer.count(head) - 1)
     if not lines:
         raise _with_cause(fault, reply.trouble)
-    page, onward = _alone(renderer, [head, *lines], budget, listed(TO_WORDS)), reply.told.get("next")
+    page, onward = _alone(renderer, [head, *lines], budget, listed(DOWN, TO_WORDS)), reply.told.get("next")
     if isinstance(onward, int) and start < onward < 1_000_000:
         return replace(page, shown=onward - start, left=1)
     return page
@@ -288,15 +292,18 @@ async def found_in_both(
 
     Both are asked for the beginning of their lists, so that pages stay cuts of one.
     """
+    from mcp_memory.navigate.answers import of_ourselves
+
     team = answers.team
     assert team
     start, limit = offset_of(options.get("cursor")), max(options.get("limit", 10), 1)
     many, place = min(start + limit, MOST_HITS), await _place(answers, project)
+    asked, text = text, of_ourselves(text)
     kind, diverse = options.get("kind"), options.get("diverse", False)
     mine = answers.first_hits(text, None if _theirs_alone(answers, project) else project, when, many, **options)
     if place is None or not text.strip():
         found, note = await mine
-        return _part(found, found.hits, start, limit), note
+        return _part(replace(found, query=asked), found.hits, start, limit), note
     arguments = {"query": text, "when": when, "kind": kind, "diverse": diverse, "limit": many}
     both = await _ask_both(team.ask("teleport", arguments, place), mine)
     question = question_of(text)
@@ -316,6 +323,7 @@ async def found_in_both(
     elif found.hits and beyond and not note:
         theirs = []
     trouble = f" {both.trouble}" if both.trouble else ""
+    found = replace(found, query=asked)
     merged = _merged(found, theirs, str(both.told.get("order", "")))
     longer = found.more is not None or both.told.get("more") is True
     return _part(found, merged, start, limit, longer=longer), note + trouble
@@ -328,11 +336,14 @@ def _part(found: Results, hits: Sequence[Hit], start: int, limit: int, *, longer
 
 
 def _merged(found: Results, theirs: Sequence[Hit], order: str) -> list[Hit]:
-    """Two lists as one: each keeps its own order, and the better of the two next ones comes first."""
+    """Two lists as one: each keeps its own order, and the better of the two next ones comes first.
+
+    Of equals the one that holds more of what was asked, else one's own.
+    """
     sign = _BY_TIME.get(found.order) if found.order == order or not (theirs and found.hits) else None
 
-    def worth(hit: Hit) -> float:
-        return -sign * hit.start_ms if sign else hit.score
+    def worth(hit: Hit) -> tuple[float, int]:
+        return (-sign * hit.start_ms, 0) if sign else (hit.score, len(hit.matched))
 
     mine, others, merged = list(found.hits), list(theirs), list[Hit]()
     while mine and others:

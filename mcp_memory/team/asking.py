@@ -134,7 +134,8 @@ class AskedTeam:
             return TeamReply(trouble=_SILENT)
 
     async def close(self) -> None:
-        await self._client.close()
+        with anyio.move_on_after(1, shield=True):
+            await self._client.close()
 
     # which projects the team has
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import Lock, to_thread
 
 from mcp_memory import __version__
 from mcp_memory.domain.text import one_line
@@ -32,6 +32,7 @@ class TeamClient:
         self.account = account
         self._transport = transport
         self._http: httpx2.AsyncClient | None = None
+        self._connecting = Lock()
 
     async def get(self, path: str, timeout: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """The JSON object that the server answers."""
@@ -56,9 +57,10 @@ class TeamClient:
     ) -> dict[str, Any]:
         """`timeout` bounds the whole of it, from looking up the name to the last byte."""
         library = await to_thread.run_sync(_library)
-        http = self._http
-        if http is None:
-            http = self._http = await to_thread.run_sync(self._connect)
+        async with self._connecting:  # two questions at once share one client, or one of two would stay open
+            http = self._http
+            if http is None:
+                http = self._http = await to_thread.run_sync(self._connect)
         try:
             async with asyncio.timeout(timeout):
                 async with http.stream(method, path, content=body, headers=headers) as response:
