@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcp_memory.store.sqlite.inbox import SqliteInbox
     from mcp_memory.store.team_port import TeamStore
     from mcp_memory.team.asking import AskedTeam
+    from mcp_memory.team.push import Pusher
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +209,7 @@ class App:
             clock=self.clock,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
             tidy=self.tidy,
+            push=self.pusher.round,
             upgrades=upgrades,
         )
 
@@ -223,6 +225,12 @@ class App:
     @cached_property
     def _asked(self) -> dict[int, AskedTeam]:
         return {}
+
+    @cached_property
+    def pusher(self) -> Pusher:
+        from mcp_memory.team.push import Pusher
+
+        return Pusher(self.settings, self.store)
 
     @property
     def answers(self) -> Answers:
@@ -292,7 +300,7 @@ class App:
 
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
-        from mcp_memory.navigate.shapes import iso, picked
+        from mcp_memory.navigate.shapes import compactions_shape, iso, picked
         from mcp_memory.summaries import ExtractiveSummarizer
 
         if self.viewer:
@@ -300,16 +308,6 @@ class App:
         counts, places = await self.store.counts(busy(self.clock.now_ms())), self.settings
         local, index, found = await self.inbox.counts(), await self.index.state(), await self.store.compactions()
         files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
-        compactions = picked(found, "records sessions waiting")
-        if found.latest:
-            compactions["latest"] = [
-                {
-                    "session_id": session,
-                    "timestamp": iso(record.timestamp_ms),
-                    **picked(record, "reason depth tokens_before tokens_after ratio"),
-                }
-                for record, session in found.latest
-            ]
         facts = {
             "home": str(places.home),
             **picked(counts, "schema timezone projects sessions events segments nodes grips"),
@@ -327,12 +325,14 @@ class App:
             "db_bytes": counts.server_bytes + sum(file.stat().st_size for file in files if file.exists()),
             "index": picked(index, "kind state") | ({"bytes": index.own_bytes} if index.own_bytes else {}),
             **({"llm": await self.ledger.spending()} if brief else await self.ledger.facts()),
-            "compactions": compactions | ({"failed": found.failed} if found.failed else {}),
+            "compactions": compactions_shape(found),
             "lease": counts.lease,
             "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],
         }
         if progress := revised(counts.revisions, ExtractiveSummarizer.revision):
             facts["rebuilding_summaries"] = dict(zip(("done", "of"), progress, strict=True))
+        if team := await self.pusher.facts():
+            facts["team"] = team
         if local.unknown:
             payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
             facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"

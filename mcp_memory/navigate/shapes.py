@@ -9,6 +9,7 @@ from typing import Any
 from mcp_memory.domain.budget import cursor_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.toc import Scope
 from mcp_memory.search.hits import Hit, Results
 from mcp_memory.times.resolve import TimeRange
@@ -59,6 +60,20 @@ def event_shape(event: Event) -> dict[str, Any]:
         **picked(event, "event_type role text truncated"),
         **({"author": event.author} if event.author else {}),
     }
+
+
+def compactions_shape(found: Compactions) -> dict[str, Any]:
+    """What records were made of sessions, the latest of them, and what failed."""
+    latest = [
+        {
+            "session_id": session,
+            "timestamp": iso(record.timestamp_ms),
+            **picked(record, "reason depth tokens_before tokens_after ratio"),
+        }
+        for record, session in found.latest
+    ]
+    shape = picked(found, "records sessions waiting") | ({"latest": latest} if latest else {})
+    return shape | ({"failed": found.failed} if found.failed else {})
 
 
 def time_shape(when: TimeRange) -> dict[str, Any]:

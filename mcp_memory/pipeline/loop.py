@@ -58,6 +58,8 @@ class Pipeline:
     backup: Callable[[], Awaitable[object]] | None = None
     #: Drops what has been kept on this machine for long enough.
     tidy: Callable[[], Awaitable[object]] | None = None
+    #: Sends what is shared with a team, if anything is; after how many seconds to look again.
+    push: Callable[[], Awaitable[float]] | None = None
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -135,6 +137,8 @@ class Pipeline:
                 tasks.start_soon(self.upgrades.run, name="upgrades")
             if self.backup:
                 tasks.start_soon(self._keep_backups, self.backup, name="backups")
+            if self.push:
+                tasks.start_soon(self._keep_pushing, self.push, name="push")
             failures = 0
             try:
                 while True:
@@ -166,6 +170,18 @@ class Pipeline:
                 told = str(error)
             except Exception:
                 logger.exception("A backup met an unexpected error and will be tried again")
+
+    async def _keep_pushing(self, push: Callable[[], Awaitable[float]]) -> None:
+        """Beside the work, which neither waits for a network nor fails with it."""
+        while True:
+            pause = TIMER_SECONDS
+            try:
+                pause = await push()
+            except StoreReplaced:
+                return
+            except Exception:
+                logger.exception("Pushing met an unexpected error and will be tried again")
+            await anyio.sleep(pause)
 
     async def _work(self) -> bool:
         """Do what there is to do. False if there was something, but nothing could be done."""

@@ -36,6 +36,7 @@ from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import output, terminal
+from mcp_memory.team.account import team_problems
 
 if TYPE_CHECKING:
     from mcp_memory.store.sqlite.repair import Repaired
@@ -209,7 +210,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
     facts, damage = memory.database() if thorough else (memory.facts(), [])
     problems += damage + told.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += memory.records() if thorough else []
-    problems += _capture(settings)
+    problems += [*_capture(settings), *team_problems(settings, now_ms)]
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
     chosen = settings.summarizer

@@ -34,6 +34,8 @@ SHORTEST_MATCH = 3
 WAYS = ("session", "event", "project", "before", "match")
 #: How long a reader of an earlier state is waited for.
 _PATIENCE_MS = 2_000
+#: How long the team's server is waited for.
+_BRIEFLY_SECONDS = 5.0
 _EVERYTHING = 1 << 40
 _MAGIC = b"SQLite format 3\0"
 
@@ -91,7 +93,7 @@ class Outcome:
 
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
     which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the wish
-    after everything was rebuilt.
+    after everything was rebuilt. `shared`: how many events the team's server is still to be told to forget.
     """
 
     found: Forgotten
@@ -99,6 +101,7 @@ class Outcome:
     copies: tuple[Path, ...] = ()
     unscrubbed: str = ""
     again: str = ""
+    shared: int = 0
 
     @property
     def anything(self) -> bool:
@@ -137,6 +140,11 @@ class Outcome:
                 f"By now there are {self.again} again: it was said meanwhile, or events say it in a way that this text "
                 "does not match. `mcp-memory search` finds these, and `forget --event` erases one."
             )
+        if self.shared:
+            told.append(
+                f"The team's server has not been told yet to forget {self.shared} shared events: that is done as soon "
+                "as it can be reached, and `mcp-memory team status` says what waits."
+            )
         if self.unscrubbed:
             told.append(
                 f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
@@ -167,17 +175,19 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     if dry_run:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
+    await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)
+    shared = (await app.store.waiting()).forgotten
     try:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
-        return Outcome(found, made, others, "nothing can be written just now")
+        return Outcome(found, made, others, "nothing can be written just now", shared=shared)
     found_again, reach = await app.store.forget(wish, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
     left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
-    return Outcome(found, made, others, left, str(again) if again.anything else "")
+    return Outcome(found, made, others, left, str(again) if again.anything else "", shared)
 
 
 async def _forget_own(app: App, viewer: Viewer, wish: Wish, *, dry_run: bool) -> Outcome:
@@ -246,6 +256,7 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),
             "again": outcome.again,
+            "to_forget": outcome.shared,
             "scrubbed": done and not outcome.unscrubbed,
         }
     told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."

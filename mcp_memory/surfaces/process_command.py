@@ -64,6 +64,7 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
                 done.add(await until_idle(app, revising=True, watch=watch))
             done.nodes += total
             upgraded = {"upgraded": total} | ({"model": app.upgrades.reason} if app.upgrades.reason else {})
+    upgraded |= await app.pusher.try_push()
     made = {"inbox": done.inbox, "events": done.events, "segments": done.segments, "nodes": done.nodes}
     shape = {**made, "seconds": round(time.monotonic() - started, 3), "idle": True, **upgraded}
     return shape if options.json else _told(shape)
@@ -75,7 +76,9 @@ def _told(shape: Mapping[str, Any]) -> str:
     made = [f"{shape[key]:,} {name if shape[key] == 1 else plural[name]}" for key, name in counted if shape[key]]
     told = f"Sorted in {', '.join(made)} in {shape['seconds']:.1f} s. " if made else ""
     model = f" The model did not write all of it: {shape['model']}" if "model" in shape else ""
-    return f"{told}Everything is up to date.{model}"
+    sent = f" Sent to the team: {shape['pushed']:,}." if shape.get("pushed") else ""
+    sent = f" What is shared waits: {shape['push']}" if "push" in shape else sent
+    return f"{told}Everything is up to date.{sent}{model}"
 
 
 def watched(app: App, meter: output.Meter) -> Watch:

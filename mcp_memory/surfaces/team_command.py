@@ -32,7 +32,7 @@ class Form(NamedTuple):
 _LAPTOP, _PEOPLE = (f"mcp_memory.surfaces.team.{side}_command" for side in ("laptop", "people"))
 #: Every action, of one word or two.
 ACTIONS = {
-    "join": Form("URL", (), f"{_LAPTOP}.join"),
+    "join": Form("URL", ("token_file",), f"{_LAPTOP}.join"),
     "leave": Form("", (), f"{_LAPTOP}.leave"),
     "status": Form("", (), f"{_LAPTOP}.status"),
     "push": Form("", ("again",), f"{_LAPTOP}.push"),
@@ -47,6 +47,7 @@ ACTIONS = {
     "audit": Form("", ("user", "limit"), f"{_PEOPLE}.show_audit"),
 }
 _FLAGS = {
+    "token_file": "--token-file FILE",
     "role": "--role ROLE",
     "expires": "--expires DAYS",
     "open": "--open",

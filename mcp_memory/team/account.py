@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.config import Settings
-from mcp_memory.errors import SettingsError, StoreFull, UsageError
+from mcp_memory.errors import Problem, SettingsError, StoreFull, UsageError
 
 FILE, STATE, KNOWN = "team.json", "team-state.json", "team-known.json"
+#: How long it may be in vain to push until it is called a problem.
+_OFFLINE_MS = 24 * 3_600_000
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 16, 4_096
 
 
@@ -66,6 +68,8 @@ class PushState:
     error: str = ""
     #: The server does not know the token (any more): nothing is tried until one joins again.
     refused: bool = False
+    #: Since when something has been in the way.
+    failing_ms: int = 0
     #: How many events the server would not take, and why the last of them.
     declined: int = 0
     reason: str = ""
@@ -78,6 +82,28 @@ class PushState:
 
     def save(self, settings: Settings) -> None:
         write_private(settings.home / STATE, asdict(self))
+
+
+def team_problems(settings: Settings, now_ms: int) -> list[Problem]:
+    """What keeps what is shared from the team. To be offline for a while is nothing to mend."""
+    if not (settings.home / FILE).exists():
+        return []
+    try:
+        TeamAccount.load(settings)
+    except SettingsError as error:
+        return [Problem("the account on the team's server cannot be read", str(error), "mcp-memory team join URL")]
+    state, problems = PushState.load(settings), []
+    if state.refused:
+        why = f"{state.error} What is shared waits on this machine until then."
+        problems.append(Problem("the team's server does not accept the token", why, "mcp-memory team join URL"))
+    elif state.error and state.failing_ms < now_ms - _OFFLINE_MS:
+        why = f"{state.error} It waits on this machine and is tried again and again."
+        problems.append(Problem("what is shared does not reach the team's server", why, "mcp-memory team push"))
+    if state.declined:
+        why = f"The last of {state.declined:,}: {state.reason}. The team does not see them; they are kept here."
+        fix = "See to that, then: mcp-memory team push --again"
+        problems.append(Problem("the team's server did not take some of what is shared", why, fix))
+    return problems
 
 
 def write_private(path: Path, shape: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sql.database import SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.forget import own_key
 from mcp_memory.store.sql.log import add_events
 from mcp_memory.store.sql.projects import project_of
 from mcp_memory.store.team_port import Received
@@ -199,6 +200,7 @@ def _project(tx: Transaction, slug: str) -> int:
 
 _SESSION = "SELECT author, project FROM session WHERE client = ? AND session_id = ?"
 _OTHERS = "SELECT e.key, s.author FROM event e JOIN session s ON s.id = e.session WHERE s.author <> ? AND e.key IN ({})"
+_GONE = "SELECT key FROM forgotten WHERE key IN ({})"
 _SHUT = (
     "SELECT 1 FROM team_member WHERE project = ?1 "
     "AND NOT EXISTS (SELECT 1 FROM team_member WHERE project = ?1 AND name = ?2) LIMIT 1"
@@ -207,7 +209,7 @@ _SHUT = (
 
 def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
     tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
-    taken, refused = list[Intake](), dict[bytes, str]()
+    taken, refused, forgotten = list[Intake](), dict[bytes, str](), 0
     for intake in intakes:
         if reason := _unfit(tx, intake):
             refused |= {event.key: reason for event in intake.events}
@@ -215,9 +217,12 @@ def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
         keys = [event.key for event in intake.events]
         others = {key for key, _ in tx.fetch(_OTHERS.format(marks(keys)), (intake.author, *keys))}
         refused |= dict.fromkeys(others, "it is someone else's")
-        taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in others)))
+        gone = {own_key(intake.author, key): key for key in keys}
+        left = {gone[own] for (own,) in tx.fetch(_GONE.format(marks(keys)), [*gone])} | others
+        taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in left)))
+        forgotten += len(left - others)
     new = add_events(tx, [intake for intake in taken if intake.events])
-    return Received(new, sum(len(intake.events) for intake in taken) - new, refused)
+    return Received(new, sum(len(intake.events) for intake in taken) - new + forgotten, refused)
 
 
 def _unfit(tx: Transaction, intake: Intake) -> str:

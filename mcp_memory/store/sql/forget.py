@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.events import LIFECYCLE, EventType
+from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
@@ -159,9 +159,18 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
     return _erase(tx, find(tx, wish), wish)
 
 
+def own_key(author: str, key: bytes) -> bytes:
+    """By which an event that an author has forgotten is known if that author tells it again, and no one else."""
+    return event_key(author, "", f"forgotten {key.hex()}")
+
+
 def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, returning: bool = False) -> Forgotten:
     """Forget these events, of someone's sessions or of anyone's; if they may be `returning`, without a mark."""
     whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
+    if author is not None and not returning:
+        # Also what is on its way here just now.
+        own = [(own_key(author, key),) for key in keys]
+        tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", own)
     events = list[_Gone]()
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
@@ -176,7 +185,8 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
 def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = False) -> tuple[Forgotten, Coverage]:
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
-    tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
+    # Who sends to a team's server writes nothing, and must go on alone: it tells the server next of what goes.
+    tx.run("UPDATE lease SET token = token + 1, expires_ms = 0 WHERE name <> 'push'")
     forget_records(tx, [event.number for event in touched])
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     if not returning:

@@ -1,0 +1,196 @@
+"""A laptop's side of a team: joining and leaving, what is shared and what waits, and sending it now."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.config import Settings
+from mcp_memory.domain.text import safe
+from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused, UsageError
+from mcp_memory.navigate.shapes import iso
+from mcp_memory.store.sharing_port import SharedPart
+from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
+from mcp_memory.team.account import FILE, PushState, TeamAccount, checked_token, checked_url, forget_account
+
+#: How long the server is waited for where it is asked in passing.
+_BRIEFLY_SECONDS = 3.0
+_LONGEST_FILE = 8_192
+
+
+async def join(settings: Settings, options: argparse.Namespace) -> Answer:
+    """Keep the account after the server has said whose token it is; what is shared already goes there from now on."""
+    from mcp_memory.app import open_app
+
+    [url] = options.words
+    account = TeamAccount(checked_url(url), "", checked_token(_token(options.token_file)))
+    with output.spinner("Asking the server", enabled=not options.json):
+        account = await _known(account)
+    async with open_app(settings, typed=True) as app:
+        await app.store.join_team(account.server)
+        account.save(settings)
+        PushState().save(settings)
+        waiting = (await app.store.waiting()).events
+    if options.json:
+        return {"joined": True, "server": account.url, "name": account.name, "waiting": waiting}
+    shared = f"{many(waiting, 'event')} that you share already will be sent." if waiting else "Nothing is shared yet."
+    return (
+        f"You are {account.name} of the team at {account.url}. {shared} `mcp-memory share PROJECT` shares a project "
+        "from now on; all else stays on this machine."
+    )
+
+
+async def _known(account: TeamAccount) -> TeamAccount:
+    """The account with the name that the server knows it by."""
+    told = await _me(account)
+    name, server = told.get("name"), told.get("server")
+    if not (isinstance(name, str) and name and isinstance(server, str) and server):
+        raise TeamFault(f"{account.url} answers, but not as a team server does. Is this its address?")
+    return replace(account, name=name, server=server)
+
+
+async def _me(account: TeamAccount, timeout: float | None = None) -> Mapping[str, Any]:
+    from mcp_memory.team.client import PATIENCE_SECONDS, TeamClient
+
+    client = TeamClient(account)
+    try:
+        return await client.get("/team/me", timeout or PATIENCE_SECONDS)
+    finally:
+        await client.close()
+
+
+def _token(file: str | None) -> str:
+    """The token from a file, from the terminal, where it does not show, or from standard input."""
+    if file is None or file == "-":
+        if file is None and sys.stdin.isatty():
+            return getpass.getpass("Token (it does not show): ")
+        return sys.stdin.readline(_LONGEST_FILE)
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            return opened.read(_LONGEST_FILE)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"{file} cannot be read: {why}. It is to hold the token alone.") from None
+
+
+async def leave(settings: Settings, options: argparse.Namespace) -> Answer:
+    """Forget the token. What the team has stays with it; what waits stays here."""
+    from mcp_memory.app import open_app
+
+    if not (settings.home / FILE).exists():
+        raise UsageError("This memory is in no team.")
+    async with open_app(settings, typed=True) as app:
+        with output.spinner("Telling the server what was taken back", enabled=not options.json):
+            await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)
+        waiting = await app.store.waiting()
+    forget_account(settings)
+    if options.json:
+        return {"joined": False, "to_withdraw": waiting.withdrawn, "to_forget": waiting.forgotten}
+    told = "You have left the team: nothing is sent any more, and the token is removed. What you shared stays with it."
+    if left := waiting.withdrawn + waiting.forgotten:
+        told += (
+            f" {many(left, 'event')} that you took back or forgot could not be withdrawn there: join once more to have "
+            "that done, or ask an admin."
+        )
+    return told
+
+
+async def status(settings: Settings, options: argparse.Namespace) -> Answer:
+    """Who one is in the team, what is shared, and what waits; asks the server whether it is there."""
+    from mcp_memory.app import open_app
+
+    async with open_app(settings, typed=True) as app:
+        facts = {"joined": False, **await app.pusher.facts()}
+        shared = await app.store.shared()
+    if facts["joined"]:
+        facts |= await _reached(settings, facts)
+    facts["shared"] = [part_shape(part) for part in shared]
+    return facts if options.json else "\n".join(_told(facts, shared))
+
+
+async def _reached(settings: Settings, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What the server says now, or why it says nothing. A token that it has refused is not sent again."""
+    if PushState.load(settings).refused:
+        return {"role": None}
+    try:
+        account = TeamAccount.load(settings)
+        told = await _me(account, _BRIEFLY_SECONDS) if account else {}
+    except TeamRefused as error:
+        replace(PushState.load(settings), error=str(error), refused=True).save(settings)
+        return {"role": None, "trouble": str(error)}
+    except MemoryFault as error:
+        return {"role": None, "trouble": facts["trouble"] or str(error)}
+    return {"role": str(told.get("role", ""))}
+
+
+def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
+    lines = ["This memory is in no team: `mcp-memory team join URL` joins one. Nothing is sent."]
+    if facts["joined"]:
+        role = f", a {facts['role']}" if facts["role"] else ""
+        lines = [f"You are {facts['name']}{role} of the team at {facts['server']}."]
+        sent = f"Last sent {facts['pushed']}" if facts["pushed"] else "Nothing was sent yet"
+        names = {"waiting": "to be sent", "to_withdraw": "to be taken back there", "to_forget": "to be forgotten there"}
+        parts = [f"{many(facts[name], 'event')} {told}" for name, told in names.items() if facts[name]]
+        lines.append(f"{sent}; {' and '.join(parts) + ' wait' if parts else 'nothing waits'}.")
+    if facts.get("trouble"):
+        lines.append(f"In the way: {facts['trouble']}")
+    if facts.get("declined"):
+        lines.append(f"The server did not take {many(facts['declined'], 'event')}; the last of them: {facts['reason']}")
+    if not shared:
+        return [*lines, "Nothing is shared: `mcp-memory share PROJECT` shares a project from now on."]
+    return [*lines, *map(shared_line, shared)]
+
+
+async def push(settings: Settings, options: argparse.Namespace) -> Answer:
+    """Send what waits, now; with --again all that is shared, as after the server has lost something."""
+    from mcp_memory.app import open_app
+    from mcp_memory.surfaces.process_command import until_idle
+
+    async with open_app(settings, typed=True) as app:
+        if app.pusher.joined:
+            await until_idle(app)  # what was captured a moment ago goes along
+            if options.again:
+                await app.store.push_again()
+                replace(PushState.load(settings), declined=0, reason="").save(settings)
+        with output.spinner("Sending", enabled=not options.json):
+            pushed = await app.pusher.push()
+        reason = PushState.load(settings).reason
+    if options.json:
+        return {name: getattr(pushed, name) for name in ("new", "known", "declined", "withdrawn")}
+    told = [f"{many(pushed.new, 'event')} sent" if pushed.new else "Nothing new to send"]
+    told += [f"{pushed.known:,} known there already"] * bool(pushed.known)
+    told += [f"{pushed.withdrawn:,} taken back"] * bool(pushed.withdrawn)
+    told += [f"{pushed.declined:,} not taken: {reason}"] * bool(pushed.declined)
+    return f"{', '.join(told)}."
+
+
+def part_shape(part: SharedPart) -> dict[str, Any]:
+    return {
+        "project": part.project,
+        "session_id": part.session_id or None,
+        "since": iso(part.since_ms) if part.since_ms is not None else None,
+        "sessions": part.sessions,
+        "events": part.events,
+        "waiting": part.waiting,
+    }
+
+
+def shared_line(part: SharedPart) -> str:
+    """A project or session in one line, for people."""
+    name = safe(f"{part.project} · {part.session_id}" if part.session_id else part.project, 100)
+    held = f"{many(part.events, 'event')} of {many(part.sessions, 'session')}"
+    waits = f", {part.waiting:,} still to be sent" if part.waiting else ""
+    if part.since_ms is None:
+        return f"{name}: nothing more is shared; {held} are{waits}" if part.events else f"{name}: kept private"
+    since = f"since {iso(part.since_ms)[:16].replace('T', ' ')} UTC" if part.since_ms > 0 else "from its beginning on"
+    return f"{name}: shared {since}; {held}{waits}"
+
+
+def many(count: int, name: str) -> str:
+    return f"{count:,} {name}{'s' * (count != 1)}"
