@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from mcp_memory.domain.events import EventQuery, event_key, ulid
-from mcp_memory.surfaces.team import incoming
+from mcp_memory.surfaces.team import laptop_routes
 from tests.surfaces.team_server import TeamDesk, team_server
 
 pytestmark = pytest.mark.anyio
@@ -146,11 +146,11 @@ async def test_bodies_that_are_too_large_or_no_push_are_told_so(
 
         assert await status(b"no gzip") == await status(body([])[:-9]) == await status(body([], format=2)) == 400
         assert await status(b"", {}) == 400
-        assert await status(gzip.compress(b"\n" * (incoming.MOST_LINES + 3))) == 400
-        many = b'{"format": 1}' + b"\n{}" * (incoming.MOST_LINES + 1)
+        assert await status(gzip.compress(b"\n" * (laptop_routes.MOST_LINES + 3))) == 400
+        many = b'{"format": 1}' + b"\n{}" * (laptop_routes.MOST_LINES + 1)
         assert await status(gzip.compress(many)) == 413
-        monkeypatch.setattr(incoming, "MOST_BYTES", 3_000_000)
+        monkeypatch.setattr(laptop_routes, "MOST_BYTES", 3_000_000)
         assert await status(gzip.compress(b" " * 50_000_000)) == 413
-        monkeypatch.setattr(incoming, "MOST_SENT", 1_000)
+        monkeypatch.setattr(laptop_routes, "MOST_SENT", 1_000)
         assert await status(b"x" * 2_000, {}) == 413
         assert await texts(desk) == []

@@ -62,7 +62,7 @@ async def test_what_is_shared_is_the_same_there_as_here(tmp_path: Path) -> None:
         assert await ada.pusher.push() == Pushed()
         mine = [line for line in await lines_of(ada.app, tmp_path / "a") if line["project"] == "alpha"]
         theirs = await lines_of(await desk.memory.whole(), tmp_path / "b")
-        assert theirs == [line for line in mine if line["event_type"] != "note"]
+        assert theirs == [line | {"author": "ada"} for line in mine if line["event_type"] != "note"]
         assert {author for author, _ in await there(desk)} == {"ada"}
         [(_, event), *_] = await ada.app.store.log(0, "alpha", 1)
         assert line_of(event, "") == mine[0]

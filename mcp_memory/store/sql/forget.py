@@ -22,7 +22,7 @@ from mcp_memory.store.sql.database import EVENT, Transaction, marks, note_erasur
 from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
 from mcp_memory.store.sql.nodes import remove_node
 from mcp_memory.store.sql.records import drop_records, forget_records
-from mcp_memory.store.sql.sharing_rules import drop_rules, note_cleared, note_forgotten
+from mcp_memory.store.sql.sharing import drop_rules, note_cleared, note_forgotten
 
 _CHUNK = 500
 _EVENTS = """

@@ -15,7 +15,7 @@ from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
-from mcp_memory.store.sql.sharing_rules import offer, offer_retold, sharing
+from mcp_memory.store.sql.sharing import offer, offer_retold, sharing
 from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.

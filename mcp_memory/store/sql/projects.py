@@ -17,7 +17,7 @@ from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.projects import NAMELESS, Claim, ProjectInfo, ProjectPlace, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sql.database import Row, Transaction
-from mcp_memory.store.sql.sharing_rules import note_merge
+from mcp_memory.store.sql.sharing import note_merge
 
 _REMOTE = "remote:"
 #: Names of a place that are no directories.
