@@ -6,25 +6,20 @@ every text is cut, and the last line, which says what to call next, is always ou
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
 from mcp_memory.domain.budget import offset_of, with_count
-from mcp_memory.domain.events import Role, parse_ulid
-from mcp_memory.domain.nodes import event_grip_id, parse_grip_id
-from mcp_memory.domain.people import ProjectName, TeamReply, valid_name
+from mcp_memory.domain.people import ProjectName, TeamReply
 from mcp_memory.domain.text import clean, safe
-from mcp_memory.domain.toc import TEAM, Level, is_of_team, parse_node_id
+from mcp_memory.domain.toc import TEAM, is_of_team
 from mcp_memory.errors import (
     DOWN,
     TO_WORDS,
-    BadId,
     MemoryFault,
     NoProject,
     NotFound,
@@ -36,18 +31,15 @@ from mcp_memory.errors import (
 )
 from mcp_memory.navigate.browse import ALL, Reach
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.navigate.shapes import iso, picked
-from mcp_memory.search.hits import Hit, Passage, Results, passage_of
-from mcp_memory.search.question import KINDS, Question, question_of
+from mcp_memory.navigate.team_hits import MOST_HITS, hit_of, listed_in, merged, new_to
+from mcp_memory.search.hits import Hit, Results
+from mcp_memory.search.question import question_of
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers, SearchOptions
-    from mcp_memory.store.port import ReadStore
 
-#: No list is merged further than this.
-MOST_HITS = 200
-#: Characters of a passage as it is sent, of one that is taken, of a line, of a title, of a word; lines beside a hit.
-_SENT, _TAKEN, _LINE, _TITLE, _WORD, _BESIDE, _WORDS = 900, 4_000, 700, 300, 80, 4, 40
+#: Characters of a line.
+_LINE = 700
 #: Characters that a token has at most, about; what is longer cannot fit into a budget and is not looked at.
 _PER_TOKEN = 16
 #: The part of a budget that the team's memory gets beside one's own, what its own last line takes, which is not shown,
@@ -57,8 +49,6 @@ _SHARE, _LAST, _LEAST = 0.5, 40, 60
 _AROUND = 24
 _FOOT = re.compile(r"\[\d[\d,]* tokens\b.*\]\s*")
 _COUNT = re.compile(r"^\[\d+ tokens")
-_BY_TIME = {"in order of time": 1, "latest first": -1}
-_ROLES = frozenset(map(str, Role))
 #: Answers whose first line only says what was asked.
 _HEADED = ("toc_root", "browse_time")
 
@@ -271,20 +261,6 @@ def _relayed(renderer: Renderer, reply: TeamReply | None, budget: int, fault: Me
 # Hits, which are merged with one's own
 
 
-def told_hit(hit: Hit) -> dict[str, Any]:
-    """A hit as the team's server tells it, with the part of its text that matters."""
-    text, begins = hit.passage.part(_SENT) if hit.role else (hit.passage.text[:_SENT], 0)
-    return {
-        **picked(hit, "id kind role title score matched missing session_id project event_ids source_ids"),
-        **picked(hit, "grip_id node_id short_id author client"),
-        "start_time": iso(hit.start_ms),
-        "text": text,
-        "begins": begins,
-        "lines": [told_hit(line) for line in hit.lines],
-        "contradicted": told_hit(hit.contradicted) if hit.contradicted else None,
-    }
-
-
 async def found_in_both(
     answers: Answers, text: str, project: str | None, when: str | None, options: SearchOptions
 ) -> tuple[Results, str]:
@@ -307,13 +283,13 @@ async def found_in_both(
     arguments = {"query": text, "when": when, "kind": kind, "diverse": diverse, "limit": many}
     both = await _ask_both(team.ask("teleport", arguments, place), mine)
     question = question_of(text)
-    theirs = [hit for told in _listed(both.told, "hits")[:many] if (hit := _hit(told, question, team.name))]
+    theirs = [hit for told in listed_in(both.told, "hits")[:many] if (hit := hit_of(told, question, team.name))]
     if both.fault and not theirs:
         raise _with_cause(both.fault, both.trouble)
     found, note = both.page if both.page else (Results(text, answers.when(when), []), "")
     if project and _theirs_alone(answers, project):
         found = replace(found, hits=[], more=None)
-    theirs = await answers.at_once(lambda here: _new_to(here.reader, theirs))
+    theirs = await answers.at_once(lambda here: new_to(here.reader, theirs))
     theirs = [replace(hit, project=_name_here(hit, place)) for hit in theirs]
     # Where only one of the two found something in the time that is asked about, what the other has of other times is
     # no answer.
@@ -324,9 +300,9 @@ async def found_in_both(
         theirs = []
     trouble = f" {both.trouble}" if both.trouble else ""
     found = replace(found, query=asked)
-    merged = _merged(found, theirs, str(both.told.get("order", "")))
+    hits = merged(found, theirs, str(both.told.get("order", "")))
     longer = found.more is not None or both.told.get("more") is True
-    return _part(found, merged, start, limit, longer=longer), note + trouble
+    return _part(found, hits, start, limit, longer=longer), note + trouble
 
 
 def _part(found: Results, hits: Sequence[Hit], start: int, limit: int, *, longer: bool = False) -> Results:
@@ -335,123 +311,6 @@ def _part(found: Results, hits: Sequence[Hit], start: int, limit: int, *, longer
     return replace(found, hits=list(hits[start:end]), more=more if end < MOST_HITS else None)
 
 
-def _merged(found: Results, theirs: Sequence[Hit], order: str) -> list[Hit]:
-    """Two lists as one: each keeps its own order, and the better of the two next ones comes first.
-
-    Of equals the one that holds more of what was asked, else one's own.
-    """
-    sign = _BY_TIME.get(found.order) if found.order == order or not (theirs and found.hits) else None
-
-    def worth(hit: Hit) -> tuple[float, int]:
-        return (-sign * hit.start_ms, 0) if sign else (hit.score, len(hit.matched))
-
-    mine, others, merged = list(found.hits), list(theirs), list[Hit]()
-    while mine and others:
-        merged.append((mine if worth(mine[0]) >= worth(others[0]) else others).pop(0))
-    return [*merged, *mine, *others]
-
-
 def _name_here(hit: Hit, place: ProjectName | str) -> str:
     """Of one project that is asked about the name here; of several that of the team's."""
     return place.name if isinstance(place, ProjectName) and place.name else f"{TEAM}{hit.project}"
-
-
-async def _new_to(reader: ReadStore, hits: Sequence[Hit]) -> list[Hit]:
-    """The hits that one's own memory does not have: what one shared oneself is there as well."""
-    sessions = {hit.session_id for hit in hits if hit.session_id}
-    known = {name for name in sessions if name in await reader.sessions(name, 2)}
-    kept = []
-    for hit in hits:
-        if hit.session_id in known:
-            continue
-        keys = [parse_ulid(name)[1] for name in hit.event_ids[:_BESIDE]]
-        if not (keys and all([await reader.words(key, None) for key in keys])):
-            kept.append(hit)
-    return kept
-
-
-def _listed(told: Mapping[str, Any], name: str) -> list[Any]:
-    found = told.get(name)
-    return found if isinstance(found, list) else []
-
-
-def _hit(told: object, question: Question, own_name: str) -> Hit | None:
-    """A hit as it can be shown; None if it is none."""
-    if not isinstance(told, dict):
-        return None
-    try:
-        hit = _said(told, question)
-        role, kind = hit.role, str(told["kind"])
-        node_id = str(told.get("node_id") or "")
-        if node_id:
-            _node(node_id)
-        if kind not in KINDS or (role == "") != (kind not in ("event", "grip")):
-            return None
-        score = float(told["score"])
-        author = str(told.get("author") or "")
-        name = str(told["id"]) if not role else hit.id
-        short = str(told.get("short_id") or "")
-        if not role:
-            _node(name)
-            _node(short or name)
-        later = told.get("contradicted")
-        return replace(
-            hit,
-            id=name if kind != "grip" else hit.grip_id,
-            kind=kind,
-            title=safe(str(told.get("title") or ""), _TITLE),
-            score=min(max(score, 0.0), 1.0) if math.isfinite(score) else 0.0,
-            matched=_words(told.get("matched")),
-            missing=_words(told.get("missing")),
-            node_id=node_id,
-            short_id=short,
-            author="" if author in ("", own_name) else valid_name(author),
-            lines=tuple(_said(line, question) for line in _listed(told, "lines")[:_BESIDE]),
-            contradicted=_said(later, question) if isinstance(later, dict) else None,
-        )
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, BadId, UsageError):
-        return None
-
-
-def _said(told: Mapping[str, Any], question: Question) -> Hit:
-    """What was said, when, in which session, with its words marked anew; raises if it cannot be shown."""
-    role, text = str(told["role"]), clean(str(told["text"])[:_TAKEN])
-    events = tuple(str(name) for name in _listed(told, "event_ids")[:_WORDS])
-    for name in events:
-        parse_ulid(name)
-    if role and (role not in _ROLES or not events):
-        raise ValueError("no role, or nothing that was said in it")
-    grip = str(told.get("grip_id") or "")
-    if grip:
-        parse_grip_id(grip)
-    start = round(datetime.fromisoformat(str(told["start_time"])).timestamp() * 1000)
-    begins = told.get("begins", 0)
-    if not isinstance(begins, int) or not 0 <= begins < 1 << 30:
-        raise ValueError("a place that is none")
-    session = safe(str(told.get("session_id") or ""), 200)
-    return Hit(
-        id=events[0] if events else "",
-        kind="event",
-        passage=replace(passage_of(question, text), begins=begins) if role else Passage(text),
-        project=safe(str(told["project"]), _WORD),
-        session_id=session or None,
-        start_ms=start,
-        grip_id=grip or (event_grip_id(*parse_ulid(events[0])) if events else ""),
-        node_id="",
-        event_ids=events,
-        source_ids=tuple(safe(str(name), 200) for name in _listed(told, "source_ids")[:_WORDS]),
-        role=role,
-        client=safe(str(told.get("client") or ""), _WORD),
-    )
-
-
-def _node(name: str) -> None:
-    """Only nodes of the team's own tree: another would name something here."""
-    ref, project = parse_node_id(name)
-    if not (project or "").startswith(TEAM) or ref.level not in Level:
-        raise ValueError("a node of no team")
-
-
-def _words(told: object) -> tuple[str, ...]:
-    words = told if isinstance(told, list) else []
-    return tuple(word for each in words[:_WORDS] if isinstance(each, str) and (word := safe(each, _WORD)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import SocketStream
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
@@ -19,9 +17,9 @@ from mcp_memory.config import Team as TeamSettings
 from mcp_memory.surfaces.http import listen, server_of
 from mcp_memory.surfaces.team.serving import TeamConnection
 from mcp_memory.team.account import TeamAccount
-from tests.surfaces.client import ask, connected, refused
+from tests.surfaces.client import ask, connected
 from tests.surfaces.team_server import TeamDesk, team_server
-from tests.surfaces.team_talk import LATELY, OWN, REMOTE, THEN, line, repository, tell, three_people
+from tests.surfaces.team_talk import OWN, THEN, line, repository, tell, three_people
 
 pytestmark = pytest.mark.anyio
 PATIENT = TeamSettings(timeout_ms=10_000)
