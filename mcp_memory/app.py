@@ -77,6 +77,8 @@ class App:
     typed: bool
     #: Whether it answers agents, who may not read everything.
     served: bool
+    #: Whether it is the memory of a team, which no hook of this machine adds to.
+    for_team: bool
     _exits: AsyncExitStack
     #: On a team's server: whose view of the memory this is, and the memory as a whole, which only reads are kept from.
     viewer: Viewer | None = None
@@ -151,6 +153,7 @@ class App:
             brief_tokens=brief.budget_tokens if brief.enabled else 0,
             windows=windows,
             news=self._news,
+            is_local=not self.for_team,
         )
 
     def _news(self, slug: str, since_ms: int) -> list[str]:
@@ -211,6 +214,7 @@ class App:
             tidy=self.tidy,
             push=self.pusher.round,
             upgrades=upgrades,
+            is_local=not self.for_team,
         )
 
     @property
@@ -300,7 +304,7 @@ class App:
 
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
-        from mcp_memory.navigate.shapes import compactions_shape, iso, picked
+        from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked
         from mcp_memory.summaries import ExtractiveSummarizer
 
         if self.viewer:
@@ -310,18 +314,15 @@ class App:
         files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
         facts = {
             "home": str(places.home),
-            **picked(counts, "schema timezone projects sessions events segments nodes grips"),
+            **counts_shape(counts),
             "inbox": local.waiting,
             "unknown": local.unknown,
             "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
-            "open_segments": counts.open_segments,
             "backlog": {
                 "sessions": counts.dirty_sessions,
                 "segments": counts.dirty_segments,
                 "periods": counts.dirty_nodes,
             },
-            "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
-            "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
             "db_bytes": counts.server_bytes + sum(file.stat().st_size for file in files if file.exists()),
             "index": picked(index, "kind state") | ({"bytes": index.own_bytes} if index.own_bytes else {}),
             **({"llm": await self.ledger.spending()} if brief else await self.ledger.facts()),
@@ -340,17 +341,11 @@ class App:
 
     async def _status_of_viewer(self) -> dict[str, Any]:
         """What of it a member of a team may see: counts of what there is for that member, nothing of the machine."""
-        from mcp_memory.navigate.shapes import iso, picked
+        from mcp_memory.navigate.shapes import counts_shape, picked
 
         assert self.viewer
         counts = await self.store.counts(busy(self.clock.now_ms()))
-        return {
-            "viewer": picked(self.viewer, "name role"),
-            **picked(counts, "schema timezone projects sessions events segments nodes grips"),
-            "open_segments": counts.open_segments,
-            "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
-            "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
-        }
+        return {"viewer": picked(self.viewer, "name role"), **counts_shape(counts)}
 
 
 @asynccontextmanager
@@ -361,11 +356,12 @@ async def open_app(
     *,
     typed: bool = False,
     served: bool = False,
+    for_team: bool = False,
 ) -> AsyncIterator[App]:
     """Open the memory of these settings, as seen from a directory.
 
     `typed`: its answers are for the command line; `served`: agents ask, for whom an unknown place is no licence to read
-    all there is.
+    all there is; `for_team`: members of a team do, each as `App.seen_by` says.
     """
     spending = clock or SystemClock()
     clock = clock or SystemClock(settings.now_ms)
@@ -374,7 +370,7 @@ async def open_app(
         zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         home = place.root, place.label, place.remote
-        yield App(settings, store, keeper, clock, spending, zone, *home, typed, served, stack)
+        yield App(settings, store, keeper, clock, spending, zone, *home, typed, served, for_team, stack)
 
 
 async def _zone(settings: Settings, store: Store) -> ZoneInfo:

@@ -200,8 +200,8 @@ class EventQuery:
 
     A `session_id` means the session of that name; of several clients' the one that was active last, unless a `client`
     is named. `pinned` asks for pinned notes. `after` and `through` are places in a session. `record` is the key of a
-    record that was made from them. `last` asks for no more than the latest so many. Empty texts are left out with
-    `types`, and only then.
+    record that was made from them. `summarized` leaves out those of which no summary is made. `last` asks for no more
+    than the latest so many. Empty texts are left out with `types`, and only then.
     """
 
     project: str | None = None
@@ -212,6 +212,7 @@ class EventQuery:
     after: tuple[int, int] | None = None
     through: tuple[int, int] | None = None
     record: bytes | None = None
+    summarized: bool = False
     at: Position | None = None
     last: int | None = None
 

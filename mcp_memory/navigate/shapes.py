@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_memory.domain.budget import cursor_of
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.inventory import Counts
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.toc import Scope
@@ -74,6 +75,15 @@ def compactions_shape(found: Compactions) -> dict[str, Any]:
     ]
     shape = picked(found, "records sessions waiting") | ({"latest": latest} if latest else {})
     return shape | ({"failed": found.failed} if found.failed else {})
+
+
+def counts_shape(counts: Counts) -> dict[str, Any]:
+    """How much there is, for whoever may look at it."""
+    latest = {"last_event": counts.last_event_ms, "last_rollup": counts.last_rollup_ms}
+    return {
+        **picked(counts, "schema timezone projects sessions events segments nodes grips open_segments"),
+        **{name: iso(at_ms) if at_ms else None for name, at_ms in latest.items()},
+    }
 
 
 def time_shape(when: TimeRange) -> dict[str, Any]:

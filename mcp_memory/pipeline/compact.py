@@ -99,6 +99,8 @@ class Compactor:
     author: RecordAuthor | None = None
     #: What others of a team did in a project after a time, in lines for its brief.
     news: Callable[[str, int], Sequence[str]] = lambda slug, since_ms: ()
+    #: Whether hooks of this machine print what is kept ready.
+    is_local: bool = True
 
     async def run(self, share: Share) -> int:
         """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled."""
@@ -171,6 +173,7 @@ class Compactor:
                     client=account.client,
                     after=last.through if last else None,
                     through=account.turns[start - 1].place,
+                    summarized=True,
                 )
             )
             own, wrote = await self.share(account, last, sources, author)
@@ -219,6 +222,8 @@ class Compactor:
         return self.tokens.count(body_text(body))
 
     async def keep_text(self, account: Account, record: Record | None) -> None:
+        if not self.is_local:
+            return
         latest, place = record or account.last, text_key(account.client, account.session_id)
         if latest:
             tail = await self.store.events(
@@ -238,11 +243,15 @@ class Compactor:
     async def refresh_briefs(self, lease_token: int) -> None:
         """Write the briefs of the projects whose days have changed."""
         for source in await self.store.outdated_briefs(50):
-            own = await self.store.events(EventQuery(source.slug, last=1))
-            news = self.news(source.slug, own[-1].timestamp_ms) if own and self.brief_tokens else ()
-            text = project_brief(source, self.brief_tokens, self.tokens.count, news) if self.brief_tokens else ""
-            await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
+            if self.is_local:
+                await self._keep_brief(source)
             await self.store.settle_brief(source, lease_token)
+
+    async def _keep_brief(self, source: BriefSource) -> None:
+        own = await self.store.events(EventQuery(source.slug, last=1))
+        news = self.news(source.slug, own[-1].timestamp_ms) if own and self.brief_tokens else ()
+        text = project_brief(source, self.brief_tokens, self.tokens.count, news) if self.brief_tokens else ""
+        await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
 
     async def share(
         self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor | None

@@ -61,6 +61,8 @@ class Pipeline:
     #: Sends what is shared with a team, if anything is; after how many seconds to look again.
     push: Callable[[], Awaitable[float]] | None = None
     upgrades: Upgrades | None = None
+    #: Whether what hooks captured on this machine belongs here; not on a team's server, which is pushed to.
+    is_local: bool = True
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
     _warned: str = field(default="", init=False)
@@ -78,9 +80,7 @@ class Pipeline:
         zone = await self.zone_of_days()
         if self.upgrades:
             self.upgrades.zone = zone
-        await self.inbox.begin()
-        await drain_spool(self.inbox, self.spool)
-        done = await ingest(self.store, self.inbox, self.clients, self.intaker, share)
+        done = await self._take_in(share) if self.is_local else Done()
         if done.more:
             # What follows would be done again with the rest.
             return done
@@ -97,7 +97,7 @@ class Pipeline:
             await self.compactor.refresh_briefs(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
-            if self.tidy:
+            if self.tidy and self.is_local:
                 await self.tidy()
         if revising and not done.anything:
             done.nodes = await revise(
@@ -105,10 +105,16 @@ class Pipeline:
             )
         return done
 
+    async def _take_in(self, share: Share) -> Done:
+        """What was captured on this machine becomes events."""
+        await self.inbox.begin()
+        await drain_spool(self.inbox, self.spool)
+        return await ingest(self.store, self.inbox, self.clients, self.intaker, share)
+
     async def waits(self, *, revising: bool = True) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        if self._spooled() or await self.inbox.rows(1):
+        if self.is_local and (self._spooled() or await self.inbox.rows(1)):
             return True
         revision = self.summarizer.revision if revising else 0
         if await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms, revision):
@@ -188,9 +194,10 @@ class Pipeline:
         try:
             # What was forgotten while someone was reading is still in the file.
             await self.store.scrub()
-            await self.inbox.scrub()
-            # What an earlier version could not read, this one may.
-            await self.inbox.reopen(__version__)
+            if self.is_local:
+                await self.inbox.scrub()
+                # What an earlier version could not read, this one may.
+                await self.inbox.reopen(__version__)
             if not await self.waits():
                 return True
             done = await self.until_idle()
@@ -217,12 +224,12 @@ class Pipeline:
             while not self.wake.is_set() and await self._version() == seen:
                 with anyio.move_on_after(POLL_SECONDS):
                     await self.wake.wait()
-                if not failures and self._spooled():
+                if self.is_local and not failures and self._spooled():
                     return
 
     async def _version(self) -> tuple[int, int]:
         try:
-            return await self.store.changes(), await self.inbox.changes()
+            return await self.store.changes(), await self.inbox.changes() if self.is_local else 0
         except StoreReplaced:
             raise
         except MemoryFault:

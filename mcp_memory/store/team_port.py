@@ -27,6 +27,12 @@ class Received:
 class TeamRegister(Protocol):
     """People, tokens, members and the audit. Times are given, so that tests can stand them still."""
 
+    async def become_team(self, timezone: str) -> None:
+        """From now on this is a memory of many: of what is private no summary is made, and none is left of it.
+
+        Where there was none of it before, nothing is to be done.
+        """
+
     async def add_user(self, name: str, role: str, now_ms: int, expires_ms: int) -> str:
         """A new member, or one who comes back, with this role and a first token, which is told here alone."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,8 +50,6 @@ _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 _NEAR = 2_000
 #: How often the database is asked whether someone wrote, while a client watches something. That costs one pragma.
 WATCH_SECONDS = 0.5
-#: How many documents are watched at once: each is read again after a write, which takes about a millisecond.
-MOST_WATCHED = 100
 TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
 
 
@@ -255,9 +253,9 @@ class Subscriptions:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._bus = InMemorySubscriptionBus()
-        self._streams = ListenHandler(self._bus)
-        self._watched: dict[str, WatchedDocument] = {}
+        #: For each who asks, where changes are told and the streams that tell them.
+        self._told: dict[Hashable, tuple[InMemorySubscriptionBus, ListenHandler]] = {}
+        self._watched: dict[tuple[Hashable, str], WatchedDocument] = {}
         self._wanted = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._seen: tuple[App, int] | None = None
@@ -266,7 +264,8 @@ class Subscriptions:
     async def running(self) -> AsyncIterator[None]:
         async def end_streams() -> None:
             await self._memory.leaving.wait()
-            self._streams.close()
+            for _, streams in self._told.values():
+                streams.close()
 
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
@@ -283,20 +282,20 @@ class Subscriptions:
     ) -> types.SubscriptionsListenResult:
         """A stream of protocol 2026-07-28. The client is told which of its wishes can be met."""
         uris = [uri for uri in params.notifications.resource_subscriptions or () if self.server.has_document(uri)]
-        honored = types.SubscriptionFilter(resource_subscriptions=uris)
-        await self._watch(uris)
+        honored, asker = types.SubscriptionFilter(resource_subscriptions=uris), self._memory.asker()
+        await self._watch(asker, uris)
         try:
-            return await self._streams(ctx, params.model_copy(update={"notifications": honored}))
+            return await self._told_to(asker)[1](ctx, params.model_copy(update={"notifications": honored}))
         finally:
-            self._leave(uris)
+            self._leave(asker, uris)
 
     async def subscribe(self, ctx: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if not self.server.has_document(params.uri):
             raise MCPError(types.INVALID_PARAMS, f"There is no document {params.uri[:200]}; resources/list names them.")
         peer = self._peer_of(ctx)
-        await self._watch([params.uri])
+        await self._watch(peer.asker, [params.uri])
         if params.uri in peer.uris:
-            self._leave([params.uri])
+            self._leave(peer.asker, [params.uri])
         peer.uris.add(params.uri)
         return types.EmptyResult()
 
@@ -304,7 +303,7 @@ class Subscriptions:
         peer = self._peer_of(ctx)
         if params.uri in peer.uris:
             peer.uris.remove(params.uri)
-            self._leave([params.uri])
+            self._leave(peer.asker, [params.uri])
         return types.EmptyResult()
 
     def _peer_of(self, ctx: Request) -> Subscriber:
@@ -314,37 +313,44 @@ class Subscriptions:
         if peer is None:
             if self._tasks is None:
                 raise MCPError(types.INVALID_PARAMS, "The server is about to end.")
-            peer = connection.state["subscriber"] = Subscriber(connection)
+            peer = connection.state["subscriber"] = Subscriber(connection, self._memory.asker())
             self._tasks.start_soon(peer.send, name="subscriber")
-            forgets = self._bus.subscribe(peer.hear)
-            connection.exit_stack.callback(lambda: self._leave(peer.uris))
+            forgets = self._told_to(peer.asker)[0].subscribe(peer.hear)
+            connection.exit_stack.callback(lambda: self._leave(peer.asker, peer.uris))
             connection.exit_stack.callback(peer.scope.cancel)
             connection.exit_stack.callback(forgets)
         return peer
 
-    async def _watch(self, uris: Iterable[str]) -> None:
+    def _told_to(self, asker: Hashable) -> tuple[InMemorySubscriptionBus, ListenHandler]:
+        if asker not in self._told:
+            bus = InMemorySubscriptionBus()
+            self._told[asker] = bus, ListenHandler(bus)
+        return self._told[asker]
+
+    async def _watch(self, asker: Hashable, uris: Iterable[str]) -> None:
         """Count a watcher in, and know what it could have read before it is told that it watches."""
         wanted, fresh = set(uris), dict[str, str | None]()
         try:
             app = await self._memory.app()
-            fresh = {uri: await self._state_of(app, uri) for uri in wanted if uri not in self._watched}
+            fresh = {uri: await self._state_of(app, uri) for uri in wanted if (asker, uri) not in self._watched}
         except MemoryFault:
             pass  # whoever reads is told why; a subscriber is told once there is something to read
         # Nothing is awaited from here on, so that who is counted in can be counted out.
-        if len(wanted | self._watched.keys()) > MOST_WATCHED:
-            most = f"This server watches at most {MOST_WATCHED} documents at once. Unsubscribe from others first."
-            raise MCPError(types.INVALID_PARAMS, most)
+        most = self._memory.most_watched
+        if len(wanted | {uri for who, uri in self._watched if who == asker}) > most:
+            told = f"This server watches at most {most} documents at once. Unsubscribe from others first."
+            raise MCPError(types.INVALID_PARAMS, told)
         for uri in wanted:
-            self._watched.setdefault(uri, WatchedDocument(fresh.get(uri))).watchers += 1
+            self._watched.setdefault((asker, uri), WatchedDocument(fresh.get(uri))).watchers += 1
         if wanted:
             self._wanted.set()
 
-    def _leave(self, uris: Iterable[str]) -> None:
+    def _leave(self, asker: Hashable, uris: Iterable[str]) -> None:
         for uri in set(uris):
-            watched = self._watched[uri]
+            watched = self._watched[asker, uri]
             watched.watchers -= 1
             if not watched.watchers:
-                del self._watched[uri]
+                del self._watched[asker, uri]
         if not self._watched:
             self._wanted = anyio.Event()
 
@@ -356,12 +362,13 @@ class Subscriptions:
             try:
                 if app and self._seen != (seen := (app, await app.store.changes())):
                     self._seen = seen
-                    for uri in list(self._watched):
-                        state = await self._state_of(app, uri)
-                        watched = self._watched.get(uri)
+                    for asker, uri in list(self._watched):
+                        with self._memory.asked_by(asker):
+                            state = await self._state_of(await self._memory.app(), uri)
+                        watched = self._watched.get((asker, uri))
                         if watched and state is not None and state != watched.state:
                             watched.state = state
-                            await self._bus.publish(ResourceUpdated(uri))
+                            await self._told_to(asker)[0].publish(ResourceUpdated(uri))
             except MemoryFault:
                 # Whoever asks the memory next is told, and the pipeline writes it to the log.
                 continue
@@ -372,7 +379,7 @@ class Subscriptions:
         """What changes when the document does; None if it cannot be read, "" if it is not there."""
         if uri == STATUS:
             # It counts everything, so that reading it takes longer the more there is; any write changes it.
-            return f"{id(app)} {await app.store.changes()}"
+            return f"{id(app.whole)} {await app.store.changes()}"
         # Of the nodes that it is about, a document may show too little to tell their versions apart.
         versions: list[int] = []
         try:
@@ -394,6 +401,7 @@ class Subscriber:
     """A subscriber of a version before 2026-07-28. One that reads slowly keeps no other waiting."""
 
     connection: Connection
+    asker: Hashable
     uris: set[str] = field(default_factory=set)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _changed: dict[str, None] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import anyio
@@ -40,6 +40,19 @@ _SUBJECTS = frozenset({*_OPENS, "query", "when", "topic"})
 _MEASURES = frozenset({"budget_tokens", "cursor", "limit", "before", "after", "top_k", "order", "include_memo"})
 _FOOT = re.compile(r"\[(\d+) tokens\b[^\n]*\]\s*\Z")
 _CLIENT_CHARS = 80
+
+
+class AnswerLog(Protocol):
+    """What a server keeps of its answers, as its middleware sees them."""
+
+    async def watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Give the answer as it is, and take note of it."""
+
+    async def run(self) -> None:
+        """Write what was noted, for as long as the server runs."""
+
+    async def finish(self) -> None:
+        """Write what is left, since the memory is about to be closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ class Answered:
 
 
 class Recorder:
-    """Takes answers as they are given, and notes them one after another while the server runs."""
+    """Implements the AnswerLog for a memory of one's own: notes answers one after another while the server runs."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

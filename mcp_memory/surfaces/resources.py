@@ -75,7 +75,7 @@ class Shelf:
         from mcp_memory.domain.text import clean_json
 
         facts = await app.status()
-        if app.settings.privacy.isolate:
+        if app.settings.privacy.isolate and not app.viewer:
             # Sessions and transcripts of other projects have no names here.
             facts["set_aside"] = [{"reason": bad["reason"]} for bad in facts["set_aside"]]
             facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
@@ -97,6 +97,8 @@ class Shelf:
         # What the prompt asks for has happened when the model reads it.
         try:
             app = await self.memory.app()
+            if app.viewer:
+                app.viewer.must_write()
             await session_view(app.answers, session)  # raises if it may not be read
             made = await app.pipeline.compactor.compact(await session_name(app.store, session), force=True)
             condensed = "Nothing was said since its last record."

@@ -14,8 +14,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,7 +34,7 @@ from mcp_memory import __version__, config, lexicon
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
 from mcp_memory.surfaces import output
-from mcp_memory.surfaces.recorder import Recorder
+from mcp_memory.surfaces.recorder import AnswerLog, Recorder
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -207,6 +213,9 @@ class Memory:
     disk, a database set aside or a setting put right. A database that was replaced, as by a backup, is opened again.
     """
 
+    #: How many documents one may watch at once: each is read again after a write, which takes about a millisecond.
+    most_watched = 100
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._attempt = _Attempt()
@@ -216,7 +225,7 @@ class Memory:
         self.closing = anyio.Event()
         self.closed = anyio.Event()
         #: Notes what agents are handed.
-        self.recorder = Recorder(self)
+        self.recorder: AnswerLog = Recorder(self)
 
     def greeted(self) -> None:
         """The client is given its first answer: soon after that, work may cost time."""
@@ -235,6 +244,18 @@ class Memory:
         if attempt.app is None or attempt.error is not None:
             raise attempt.error or StoreError("The memory is closed. Try again.")
         return attempt.app
+
+    def asker(self) -> Hashable:
+        """Who asks in this task; one's own memory knows no one else."""
+        return None
+
+    def asked_by(self, asker: Hashable) -> AbstractContextManager[None]:
+        """All that is done within is done for whoever this was."""
+        return nullcontext()
+
+    def opener(self) -> Opener:
+        """How the memory is opened; called in a thread, since it imports what is heavy."""
+        return partial(prepared(), served=True)
 
     @property
     def open(self) -> App | None:
@@ -293,7 +314,7 @@ class Memory:
 
     async def _hold(self, attempt: _Attempt) -> None:
         """Open the memory and run its pipeline until the server ends or the memory has to be opened again."""
-        opener = await to_thread.run_sync(_prepare)
+        opener = await to_thread.run_sync(self.opener)
         async with AsyncExitStack() as stack:
             with anyio.CancelScope(shield=True):
                 # Interrupted half-way, opening would leave a connection's thread behind.
@@ -312,12 +333,12 @@ class Memory:
                 attempt.app = None
 
 
-def _prepare() -> Opener:
-    """Import what is heavy and load the tokenizer's vocabulary, in a thread, so that no answer waits for the loop."""
+def prepared() -> Callable[..., AbstractAsyncContextManager[App]]:
+    """What opens a memory. Imports what is heavy and loads the tokenizer's vocabulary; no answer waits for that."""
     import mcp_memory.navigate.context
     import mcp_memory.navigate.sessions  # noqa: F401
     from mcp_memory.app import open_app
     from mcp_memory.models import tokens
 
     tokens.count("x")
-    return partial(open_app, served=True)
+    return open_app

@@ -17,7 +17,7 @@ from mcp_memory.errors import UsageError, alone, did_you_mean
 from mcp_memory.surfaces.output import Answer
 
 
-class Form(NamedTuple):
+class ActionForm(NamedTuple):
     """What follows an action: so many words, and these options; and the function that is given both."""
 
     words: str
@@ -32,19 +32,19 @@ class Form(NamedTuple):
 _LAPTOP, _PEOPLE = (f"mcp_memory.surfaces.team.{side}_command" for side in ("laptop", "people"))
 #: Every action, of one word or two.
 ACTIONS = {
-    "join": Form("URL", ("token_file",), f"{_LAPTOP}.join"),
-    "leave": Form("", (), f"{_LAPTOP}.leave"),
-    "status": Form("", (), f"{_LAPTOP}.status"),
-    "push": Form("", ("again",), f"{_LAPTOP}.push"),
-    "user list": Form("", (), f"{_PEOPLE}.list_users"),
-    "user add": Form("NAME", ("role", "expires"), f"{_PEOPLE}.add_user"),
-    "user token": Form("NAME", ("expires",), f"{_PEOPLE}.add_token"),
-    "user role": Form("NAME ROLE", (), f"{_PEOPLE}.set_role"),
-    "user revoke": Form("NAME", (), f"{_PEOPLE}.revoke_user"),
-    "project list": Form("", (), f"{_PEOPLE}.list_projects"),
-    "project add": Form("PROJECT NAME", (), f"{_PEOPLE}.add_member"),
-    "project remove": Form("PROJECT NAME", ("open",), f"{_PEOPLE}.remove_member"),
-    "audit": Form("", ("user", "limit"), f"{_PEOPLE}.show_audit"),
+    "join": ActionForm("URL", ("token_file",), f"{_LAPTOP}.join"),
+    "leave": ActionForm("", (), f"{_LAPTOP}.leave"),
+    "status": ActionForm("", (), f"{_LAPTOP}.status"),
+    "push": ActionForm("", ("again",), f"{_LAPTOP}.push"),
+    "user list": ActionForm("", (), f"{_PEOPLE}.list_users"),
+    "user add": ActionForm("NAME", ("role", "expires"), f"{_PEOPLE}.add_user"),
+    "user token": ActionForm("NAME", ("expires",), f"{_PEOPLE}.add_token"),
+    "user role": ActionForm("NAME ROLE", (), f"{_PEOPLE}.set_role"),
+    "user revoke": ActionForm("NAME", (), f"{_PEOPLE}.revoke_user"),
+    "project list": ActionForm("", (), f"{_PEOPLE}.list_projects"),
+    "project add": ActionForm("PROJECT NAME", (), f"{_PEOPLE}.add_member"),
+    "project remove": ActionForm("PROJECT NAME", ("open",), f"{_PEOPLE}.remove_member"),
+    "audit": ActionForm("", ("user", "limit"), f"{_PEOPLE}.show_audit"),
 }
 _FLAGS = {
     "token_file": "--token-file FILE",
@@ -74,7 +74,7 @@ def team(settings: Settings, options: argparse.Namespace) -> Answer:
     return anyio.run(run)
 
 
-def _form_of(first: str, words: Sequence[str]) -> tuple[str, Form]:
+def _form_of(first: str, words: Sequence[str]) -> tuple[str, ActionForm]:
     """The action of these words, and its form."""
     if first in ACTIONS:
         return first, ACTIONS[first]

@@ -135,7 +135,8 @@ class Tools:
         app = await self.memory.app()
         from mcp_memory.surfaces.doctor import capture_gap
 
-        notice = await to_thread.run_sync(capture_gap, app.settings)
+        # What is captured on the machine of a team's server is no matter of its members.
+        notice = "" if app.viewer else await to_thread.run_sync(capture_gap, app.settings)
         return await self.answer(budget_tokens, lambda app: app.answers.toc_root(project, topic, budget_tokens, notice))
 
     @tool("Go down", "open a day, week, month or segment of past work")

@@ -106,13 +106,13 @@ async def test_the_first_question_may_come_before_the_memory_is_open(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handshake is answered while opening hangs; the question is answered once it does not."""
-    gate, real, answers = threading.Event(), server._prepare, []
+    gate, real, answers = threading.Event(), server.prepared, []
 
     def held_up() -> server.Opener:
         gate.wait(30)
         return real()
 
-    monkeypatch.setattr(server, "_prepare", held_up)
+    monkeypatch.setattr(server, "prepared", held_up)
     async with connected(settings, "legacy") as client:
         try:
             async with anyio.create_task_group() as tasks:

@@ -206,7 +206,7 @@ async def test_an_address_that_names_no_document_cannot_be_subscribed_to(setting
 async def test_there_is_a_limit_to_what_is_watched(
     settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_WATCHED", 2)
+    monkeypatch.setattr(Memory, "most_watched", 2)
     async with subscribed(settings, era, TOC, STATUS) as (client, following):
         with pytest.raises(MCPError, match="watches at most 2 documents"):
             if era == "legacy":
@@ -245,7 +245,7 @@ async def test_a_subscription_outlives_a_memory_that_cannot_be_read(blank: Setti
 async def test_what_a_client_watched_is_given_up_when_it_leaves(
     settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_WATCHED", 1)
+    monkeypatch.setattr(Memory, "most_watched", 1)
     server = build_server(Memory(settings))
     for uri in (TOC, STATUS):
         with anyio.fail_after(30):
@@ -262,7 +262,7 @@ async def test_what_a_client_watched_is_given_up_when_it_leaves(
 async def test_a_document_that_is_subscribed_to_twice_is_given_up_at_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_WATCHED", 1)
+    monkeypatch.setattr(Memory, "most_watched", 1)
     async with subscribed(settings, "legacy", TOC, TOC) as (client, _):
         await subscribe(client, TOC, end=True)
         await subscribe(client, STATUS)

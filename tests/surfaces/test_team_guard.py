@@ -97,7 +97,7 @@ async def test_other_hosts_and_pages_are_refused(tmp_path: Path) -> None:
 
 async def test_who_asks_too_often_is_told_to_wait_and_no_one_else(tmp_path: Path) -> None:
     async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
-        desk.guard.rate.burst = 3
+        desk.guard.rate.burst, desk.guard.rate.per_second = 3, 0.001
         answers = [await ada.get("/team/me") for _ in range(5)]
         assert [answer.status_code for answer in answers][:3] == [200, 200, 200]
         assert answers[-1].status_code == 429

@@ -12,6 +12,7 @@ import random
 import re
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -52,6 +53,11 @@ CHANNEL = "mcp_memory"
 #: How long one statement may take, and how long it may wait for a lock, in milliseconds.
 STATEMENT_MS, LOCK_MS = 120_000, 15_000
 _CONNECT_SECONDS, _POOL = 10, 16
+#: How long a free connection is waited for: a moment only, while the server is known to be away; and how long a lost
+#: connection is tried to be had again unasked.
+_POOL_SECONDS, _MOMENT_SECONDS, _RECONNECT_SECONDS = 15, 1.0, 5.0
+#: How long a server may take to start anew before it is away, and how often is looked whether it is back.
+_RESTART_SECONDS, _LOOK_SECONDS = 4.0, 0.5
 #: How often what failed is tried again, and how long is waited before it is, growing each time.
 _TRIES, _PAUSE_SECONDS, _LONGEST_SECONDS = 6, 0.1, 5.0
 #: A lock that all writers share, unless one has to be alone.
@@ -213,6 +219,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         self._name = secrets.token_hex(8)
         self._heard = 0
         self._listening, self._ending = threading.Event(), threading.Event()
+        #: Set while the server cannot be connected to, for longer than it takes to start anew.
+        self._away = threading.Event()
 
     @classmethod
     @asynccontextmanager
@@ -231,7 +239,7 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
             min_size=1,
             max_size=_POOL,
             open=False,
-            timeout=_CONNECT_SECONDS + 5,
+            reconnect_timeout=_RECONNECT_SECONDS,
         )
         database = cls(url, pool)
         try:
@@ -296,16 +304,33 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         """What it gives; tried again, after longer and longer pauses, where only the moment was a bad one."""
         for left in reversed(range(_TRIES)):
             try:
-                with told(self.url), self._pool.connection() as connection:
+                with told(self.url), self._connection() as connection:
                     return once(Link(connection))
             except StoreError as error:
-                if not left or not _is_passing(error.__cause__):
+                if not left or self._away.is_set() or not _is_passing(error.__cause__):
                     raise
                 logger.info("PostgreSQL: %s; trying again.", type(error.__cause__).__name__)
             pause = min(_PAUSE_SECONDS * 3 ** (_TRIES - 1 - left), _LONGEST_SECONDS)
             if self._ending.wait(pause * random.uniform(0.5, 1.0)):
                 raise StoreError("The memory is closed. Try again.")
         raise AssertionError
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool. One is waited for, but not long if there is no server to connect to."""
+        until = time.monotonic() + _POOL_SECONDS
+        while True:
+            try:
+                connection = self._pool.getconn(_MOMENT_SECONDS)
+                break
+            except PoolTimeout:
+                if self._away.is_set() or time.monotonic() > until:
+                    raise
+        try:
+            with connection:
+                yield connection
+        finally:
+            self._pool.putconn(connection)
 
     async def run_alone(self, sql: str) -> None:
         """A statement that no transaction may hold, such as to make room."""
@@ -316,17 +341,24 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
 
     def _listen(self) -> None:
         """Count what others write, for as long as the memory is open; after a break something may have been missed."""
+        lost = 0.0
         while not self._ending.is_set():
             try:
                 with psycopg.connect(self.url, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
+                    lost = 0.0
+                    self._away.clear()
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._heard += self._listening.is_set()
                     self._listening.set()
+                    self._away.clear()
                     while not self._ending.is_set():
                         news = connection.notifies(timeout=1.0, stop_after=1)
                         self._heard += sum(1 for one in news if one.payload != self._name)
             except psycopg.Error:
-                self._ending.wait(2.0)
+                lost = lost or time.monotonic()
+                if time.monotonic() > lost + _RESTART_SECONDS:
+                    self._away.set()
+                self._ending.wait(_LOOK_SECONDS)
 
 
 def configure(connection: psycopg.Connection[Any]) -> None:

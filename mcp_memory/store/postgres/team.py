@@ -10,10 +10,12 @@ from dataclasses import astuple, replace
 from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.store.sql.database import SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.database import SET_FACT, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.forget import own_key
 from mcp_memory.store.sql.log import add_events
 from mcp_memory.store.sql.projects import project_of
+from mcp_memory.store.sql.records import drop_records
+from mcp_memory.store.sql.store import start_anew
 from mcp_memory.store.team_port import Received
 
 #: What a token begins with, so that it is known for one where it does not belong.
@@ -48,6 +50,20 @@ class TeamPart:
     """Implements the TeamRegister port."""
 
     _database: SqlDatabase
+
+    async def become_team(self, timezone: str) -> None:
+        def write(tx: Transaction) -> None:
+            tx.lock(["become team"])
+            if not tx.fetch("SELECT 1 FROM meta WHERE key = 'team'"):
+                tx.run(SET_FACT, ("team", "1"))
+                if tx.fetch("SELECT 1 FROM event WHERE visibility <> 'team' LIMIT 1"):
+                    # Whatever was made of it so far was made for one person.
+                    records = tx.fetch("SELECT id FROM compaction")
+                    drop_records(tx, {number for (number,) in records})
+                    start_anew(tx, timezone)
+
+        if not await self._database.value("SELECT 1 FROM meta WHERE key = 'team'"):
+            await self._database.write_alone(write)
 
     async def add_user(self, name: str, role: str, now_ms: int, expires_ms: int) -> str:
         valid_name(name), _valid_role(role)

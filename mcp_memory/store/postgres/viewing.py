@@ -109,7 +109,7 @@ class SeenDatabase(PostgresDatabase):
     def __init__(self, whole: PostgresDatabase, viewer: Viewer, *, own: bool = False) -> None:
         super().__init__(whole.url, whole._pool)
         self._whole, self._viewer, self._own = whole, viewer, own
-        self._ending = whole._ending
+        self._ending, self._away = whole._ending, whole._away
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         return await to_thread.run_sync(self._read, lambda link: link.execute(sql, values).fetchall())

@@ -26,6 +26,8 @@ EVENT, NODE = 0, 2
 ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
 #: How many marks are kept. What has missed more is made anew.
 _KEPT = 64
+#: Whether summaries may be made of an event: on a team's server only of what is the team's.
+SUMMARIZED = "(visibility = 'team' OR NOT EXISTS (SELECT 1 FROM meta WHERE key = 'team'))"
 #: Sets a fact about the whole memory.
 SET_FACT = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 

@@ -14,7 +14,7 @@ from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import ReadStore
-from mcp_memory.store.sql.database import Reads, marks
+from mcp_memory.store.sql.database import SUMMARIZED, Reads, marks
 from mcp_memory.store.sql.log import EVENTS, PLACED, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sql.overview import OverviewPart
@@ -257,7 +257,7 @@ class SqlReader(TurnPart, OverviewPart):
         return sessions, events
 
     async def events(self, query: EventQuery) -> list[Event]:
-        clauses, values = ["TRUE"], list[Any]()
+        clauses, values = [SUMMARIZED if query.summarized else "TRUE"], list[Any]()
 
         def where(clause: str, *bound: Any) -> None:
             clauses.append(clause)

@@ -12,7 +12,7 @@ from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key, ulid
 from mcp_memory.domain.nodes import THRESHOLDS, Depth
 from mcp_memory.domain.records import Account, ActionItem, Body, Compactions, Facets, Record, Rewrite, digest
-from mcp_memory.store.sql.database import Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.database import SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.work import SET_STATE, check_lease
 
 LATEST = (1 << 63) - 1
@@ -52,13 +52,13 @@ _DUE = (
 )
 #: What a tool printed is counted in part when it is stored; what the model saw of it was all of it. What a subagent
 #: did fills a window of its own.
-_TURNS = """
+_TURNS = f"""
     SELECT id, timestamp_ms, type,
            CASE WHEN json_extract(metadata, '$.agent_id') <> '' THEN 0
                 WHEN role = 'tool' AND length(text) / 4 > tokens THEN length(text) / 4 ELSE tokens END,
            CASE WHEN type = 'assistant_message' THEN json_extract(metadata, '$.usage') END,
            CASE WHEN type IN ('assistant_message', 'session_start') THEN json_extract(metadata, '$.model') END
-    FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?)
+    FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?) AND {SUMMARIZED}
     ORDER BY timestamp_ms, id
 """
 _CITED = """

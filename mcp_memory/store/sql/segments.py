@@ -11,7 +11,7 @@ from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
 from mcp_memory.domain.segments import FOLLOWING, Cutting, Mark, SavedCut, SegmentJob, StoredSegment, mark_of
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sql.database import Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.database import SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sql.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
 from mcp_memory.store.sql.work import OUTDATED, check_lease
@@ -37,7 +37,7 @@ _MARKS = f"""
            CASE WHEN e.type IN ('user_message', 'assistant_message') THEN substr(e.text, 1, 300) ELSE '' END,
            (e.timestamp_ms, e.id) >= (place.start_ms, place.first)
     FROM place CROSS JOIN event e ON e.session = place.session AND e.timestamp_ms >= place.since_ms
-    WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end')
+    WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end') AND {SUMMARIZED}
     ORDER BY e.session, e.timestamp_ms, e.id
 """
 #: The columns are the fields of a stored segment.
@@ -84,22 +84,22 @@ _EVENTS = f"""
         AND e.timestamp_ms BETWEEN g.context_ms AND g.end_ms
     WHERE g.key IN ({{marks}}) AND (e.timestamp_ms, e.id) >= (g.context_ms, g.context_event)
       AND (e.timestamp_ms, e.id) <= (g.end_ms, g.last_event)
-      AND e.type NOT IN ({_SILENT}, 'session_end') AND e.text <> ''
+      AND e.type NOT IN ({_SILENT}, 'session_end') AND e.text <> '' AND {SUMMARIZED}
     ORDER BY g.key, e.timestamp_ms, e.id
 """
 #: What a user asked for last before a segment and its context: much of the work on a task stands in later segments.
 #: Only so many events are looked through, and only the beginning of a long message is read.
-_ASKED = """
+_ASKED = f"""
     SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, substr(e.text, 1, 2000), e.tokens, e.truncated, e.source_ids,
            e.metadata, e.visibility, 0
     FROM segment g CROSS JOIN event e ON e.id IN (
         SELECT id FROM (
             SELECT id, type FROM event
-            WHERE session = g.session AND (timestamp_ms, id) < (g.context_ms, g.context_event)
+            WHERE session = g.session AND (timestamp_ms, id) < (g.context_ms, g.context_event) AND {SUMMARIZED}
             ORDER BY timestamp_ms DESC, id DESC LIMIT 300
         ) before WHERE type = 'user_message' LIMIT 4
     )
-    WHERE g.key IN ({marks}) AND e.text <> ''
+    WHERE g.key IN ({{marks}}) AND e.text <> ''
     ORDER BY g.key, e.timestamp_ms, e.id
 """
 #: What was said next, as far as it may set right what the segment tells.
@@ -109,7 +109,7 @@ _AFTER = f"""
     FROM segment g CROSS JOIN event e ON e.id IN (
         SELECT id FROM event
         WHERE session = g.session AND (timestamp_ms, id) > (g.end_ms, g.last_event)
-          AND type IN ('user_message', 'assistant_message') AND text <> ''
+          AND type IN ('user_message', 'assistant_message') AND text <> '' AND {SUMMARIZED}
         ORDER BY timestamp_ms, id LIMIT {10 * FOLLOWING}
     )
     WHERE g.key IN ({{marks}})

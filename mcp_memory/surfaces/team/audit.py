@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 #: How long rows are gathered before they are written together, and how many wait at most while they cannot be.
 GATHER_SECONDS, _WAITING = 0.2, 20_000
+#: How long the end of a server is held up for what is left to write.
+_LAST_SECONDS = 1.0
 #: How long rows are kept, and how many at most.
 KEPT_MS, KEPT_ROWS = 400 * 24 * 3_600_000, 2_000_000
 _PROMPT = "prompts/get"
@@ -30,7 +32,7 @@ _NOTED = (TOOL_CALL, RESOURCE_READ, _PROMPT, "resources/subscribe", "subscriptio
 
 
 class Audit:
-    """Gathers rows and writes them, for as long as the server runs."""
+    """Implements the AnswerLog for a team. Gathers rows and writes them, for as long as the server runs."""
 
     def __init__(self, memory: TeamMemory) -> None:
         self._memory = memory
@@ -67,6 +69,10 @@ class Audit:
         while True:
             await self._wanted.wait()
             await anyio.sleep(GATHER_SECONDS)
+            await self.write()
+
+    async def finish(self) -> None:
+        with anyio.move_on_after(_LAST_SECONDS, shield=True):
             await self.write()
 
     async def write(self) -> None:

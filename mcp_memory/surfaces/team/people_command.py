@@ -77,7 +77,7 @@ def _token(options: argparse.Namespace, name: str, role: str, token: str, lasts:
             "",
             f"This token is shown now and never again; it is good until {_day(expires)}. Hand it over by a way",
             f"that no one else reads. {name} joins with `mcp-memory team join URL`, URL being the address of this",
-            "server, such as https://memory.example.org, and is asked for it then; in a browser, that address asks too.",
+            "server, such as https://memory.example.org, and is asked for it then. A browser is asked there, too.",
         ]
     )
 

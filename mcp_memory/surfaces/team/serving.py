@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import ssl
+import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
+from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import SettingsError, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
@@ -28,12 +30,12 @@ from mcp_memory.surfaces.http import (
     run_until_signal,
     server_of,
 )
-from mcp_memory.surfaces.server import Memory, build_server
+from mcp_memory.surfaces.server import Memory, Opener, build_server, prepared
 from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
 from mcp_memory.surfaces.team.door import Door
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
-from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.team.identity import asking, current
 from mcp_memory.surfaces.team.limits import RateLimit
 from mcp_memory.surfaces.web.routes import viewer
 
@@ -48,9 +50,14 @@ RATE = (240, 20)
 class TeamMemory(Memory):
     """The memory of a team. Who asks for it is given what that member may see; no one is given all of it unasked."""
 
+    #: Each is read again after a write, for each member who watches it.
+    most_watched = 20
+
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.audit = Audit(self)
+        # Whom memory told what is noted in the database, where an admin finds it, and not on this machine.
+        self.audit = self.recorder = Audit(self)
+        self._greets = True
 
     async def app(self) -> App:
         return (await self.whole()).seen_by(current())
@@ -63,20 +70,32 @@ class TeamMemory(Memory):
         """Where people and their tokens are."""
         return cast("TeamStore", (await self.whole()).store)
 
+    def asker(self) -> Viewer:
+        return current()
+
+    def asked_by(self, asker: Hashable) -> AbstractContextManager[None]:
+        assert isinstance(asker, Viewer)
+        return asking(asker)
+
+    def opener(self) -> Opener:
+        open_app = prepared()
+
+        @asynccontextmanager
+        async def opened(settings: Settings) -> AsyncIterator[App]:
+            async with open_app(settings, served=True, for_team=True) as app:
+                store = cast("TeamStore", app.store)
+                await store.become_team(app.zone.key)
+                if self._greets and not await store.users(self.now_ms()):
+                    told = "No one can log in yet: `mcp-memory team user add NAME --role admin` makes the first token."
+                    print(told, file=sys.stderr, flush=True)
+                self._greets = False
+                yield app
+
+        return opened
+
     def now_ms(self) -> int:
         """Real time: tokens expire whatever the memory's clock is set to."""
         return time.time_ns() // 1_000_000
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        async with super().running(), anyio.create_task_group() as tasks:
-            tasks.start_soon(self.audit.run, name="audit")
-            try:
-                yield
-            finally:
-                with anyio.move_on_after(1, shield=True):
-                    await self.audit.write()
-                tasks.cancel_scope.cancel()
 
 
 class TeamConnection(Connection):
@@ -124,11 +143,25 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
             "--tls-key, or --behind-proxy if a reverse proxy before it speaks TLS."
         )
     listener, memory = listen(host, options.port, allow), TeamMemory(settings)
+    memory.greeted()  # no client is waited for: it is opened now, and what is wrong with it is told now
     app = team_app(memory, allow, behind_proxy=options.behind_proxy)
-    f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    base = _address(host, listener.getsockname()[1], allow, tls=bool(tls), behind_proxy=options.behind_proxy)
     if options.json:
-        pass
+        print(json.dumps({"url": f"{base}{PATH}", "join": base}), flush=True)
+    lines = [
+        f"MCP of the team on {base}{PATH}",
+        f"Laptops join with `mcp-memory team join {base}`; browsers log in there",
+    ]
+    print("\n".join(lines), file=sys.stderr, flush=True)
     await run_until_signal(server_of(app, TeamConnection, **tls), listener, memory)
+
+
+def _address(host: str, port: int, allow: Sequence[str], *, tls: bool, behind_proxy: bool) -> str:
+    """By which members reach the server, as far as it knows."""
+    if behind_proxy and allow:
+        return f"https://{allow[0]}"
+    name = allow[0] if allow and not is_loopback(host) else host
+    return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def _tls(options: argparse.Namespace) -> dict[str, str]:

@@ -1,0 +1,167 @@
+"""A team's server as a process: TLS, how it starts and ends, and a database that goes and comes back."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import secrets
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from mcp_memory.config import load
+from mcp_memory.errors import UsageError
+from mcp_memory.store.postgres.store import PostgresStore
+from mcp_memory.surfaces import cli
+from mcp_memory.surfaces.team.serving import serve_team
+from tests.postgres import new_database, new_server
+from tests.surfaces.client import ask
+from tests.surfaces.team_server import YEAR_MS
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX"),
+]
+LIMIT = 90
+NOW_MS = round(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
+
+
+class TeamProcess:
+    """A server process: where it listens, and what it said."""
+
+    def __init__(self, process: anyio.abc.Process, place: dict[str, str], told: str) -> None:
+        self.process, self.place, self.told = process, place, told
+
+
+@asynccontextmanager
+async def serving(home: Path, url: str, *options: str, lines: int = 2) -> AsyncIterator[TeamProcess]:
+    environment = os.environ | {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": url}
+    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--team", "--port", "0", "--json", *options]
+    with anyio.fail_after(LIMIT):
+        async with await anyio.open_process(command, env=environment, stdin=subprocess.DEVNULL) as process:
+            try:
+                assert process.stdout
+                assert process.stderr
+                place = json.loads(await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 10_000))
+                errors = BufferedByteReceiveStream(process.stderr)
+                told = [(await errors.receive_until(b"\n", 10_000)).decode() for _ in range(lines)]
+                yield TeamProcess(process, place, "\n".join(told))
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+
+def certificate(folder: Path) -> Sequence[Path]:
+    """A certificate of its own for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "memory.example")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain),
+    )
+    return cert, secret
+
+
+async def member(url: str, name: str = "ada") -> str:
+    async with PostgresStore.open(url) as store:
+        return await store.add_user(name, "member", NOW_MS, NOW_MS + YEAR_MS)
+
+
+async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signal(tmp_path: Path) -> None:
+    url, (cert, key) = new_database(), certificate(tmp_path)
+    token = await member(url)
+    options = ("--tls-cert", str(cert), "--tls-key", str(key))
+    async with serving(tmp_path / "home", url, *options) as server:
+        assert server.place["url"].startswith("https://127.0.0.1:")
+        assert server.place["join"] in server.told
+        trusted, headers = ssl.create_default_context(cafile=str(cert)), {"Authorization": f"Bearer {token}"}
+        for era in ("auto", "legacy"):
+            async with httpx2.AsyncClient(headers=headers, timeout=30, verify=trusted) as http:
+                stream = streamable_http_client(server.place["url"], http_client=http)
+                async with Client(stream, mode=era) as client:
+                    assert "Nothing" in await ask(client, "toc_root")
+        async with httpx2.AsyncClient(timeout=30) as careful:
+            with pytest.raises(httpx2.ConnectError, match="(?i)certificate"):
+                await careful.get(server.place["join"])
+        async with httpx2.AsyncClient(timeout=30) as plain:
+            with pytest.raises(httpx2.HTTPError):
+                await plain.get(server.place["join"].replace("https", "http"))
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.process.wait() == 0
+
+
+async def test_a_database_that_is_away_at_the_start_or_goes_later_is_waited_for(tmp_path: Path) -> None:
+    database = new_server()
+    url = database.new_database()
+    await anyio.to_thread.run_sync(database.stop)
+    async with serving(tmp_path / "home", url) as server:
+        async with httpx2.AsyncClient(base_url=server.place["join"], timeout=60) as someone:
+            for _ in range(2):
+                for path in ("/team/me", "/"):
+                    away = await someone.get(path, headers={"authorization": "Bearer mcpm_any"})
+                    assert away.status_code == 503
+                    assert int(away.headers["retry-after"]) > 0
+                    assert "Traceback" not in away.text
+                await anyio.to_thread.run_sync(database.start)
+                while (again := await someone.get("/team/me")).status_code == 503:
+                    pass
+                assert again.status_code == 401
+                token = await member(url, f"ada-{secrets.token_hex(2)}")
+                known = await someone.get("/team/me", headers={"authorization": f"Bearer {token}"})
+                assert known.json()["role"] == "member"
+                await anyio.to_thread.run_sync(database.stop)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--host", "0.0.0.0", "--allow-host", "memory.example"), "must not go there unencrypted"),
+        (("--host", "0.0.0.0", "--behind-proxy"), "--allow-host"),
+        (("--tls-cert", "nowhere.pem"), "belong together"),
+        (("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.key"), "no certificate and key"),
+    ],
+)
+async def test_it_does_not_start_where_tokens_would_be_in_the_clear(
+    tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    settings = load({"MCP_MEMORY_HOME": str(tmp_path), "MCP_MEMORY_STORE_URL": "postgresql://nobody@127.0.0.1:9/x"})
+    given = cli.parser().parse_args(["serve", "--http", "--team", "--port", "0", *options])
+    with pytest.raises(UsageError, match=told):
+        await serve_team(settings, given)
+
+
+async def test_without_a_database_it_says_what_to_set(tmp_path: Path) -> None:
+    given = cli.parser().parse_args(["serve", "--http", "--team"])
+    with pytest.raises(UsageError, match=r"\[store\] url"):
+        await serve_team(load({"MCP_MEMORY_HOME": str(tmp_path)}), given)
+
+
+async def test_a_first_start_tells_how_to_add_someone(tmp_path: Path) -> None:
+    async with serving(tmp_path / "home", new_database(), lines=3) as server:
+        assert "mcp-memory team user add NAME" in server.told
