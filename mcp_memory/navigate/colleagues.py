@@ -283,7 +283,8 @@ async def found_in_both(
     arguments = {"query": text, "when": when, "kind": kind, "diverse": diverse, "limit": many}
     both = await _ask_both(team.ask("teleport", arguments, place), mine)
     question = question_of(text)
-    theirs = [hit for told in listed_in(both.told, "hits")[:many] if (hit := hit_of(told, question, team.name))]
+    told = listed_in(both.told, "hits")[:MOST_HITS]
+    theirs = [hit for each in told if (hit := hit_of(each, question, team.name))][:many]
     if both.fault and not theirs:
         raise _with_cause(both.fault, both.trouble)
     found, note = both.page if both.page else (Results(text, answers.when(when), []), "")
@@ -293,7 +294,7 @@ async def found_in_both(
     theirs = [replace(hit, project=_name_here(hit, place)) for hit in theirs]
     # Where only one of the two found something in the time that is asked about, what the other has of other times is
     # no answer.
-    beyond = bool(both.told.get("note"))
+    beyond = isinstance(both.told.get("note"), str) and bool(both.told["note"])
     if theirs and note and not beyond:
         found, note = replace(found, hits=[], more=None), ""
     elif found.hits and beyond and not note:

@@ -119,7 +119,10 @@ def hit_of(told: object, question: Question, own_name: str) -> Hit | None:
 
 def _said(told: Mapping[str, Any], question: Question) -> Hit:
     """What was said, when, in which session, with its words marked anew; raises if it cannot be shown."""
-    role, text = str(told["role"]), clean(str(told["text"])[:_TAKEN])
+    role, text = str(told["role"]), told["text"]
+    if not isinstance(text, str):
+        raise ValueError("no words")
+    text = clean(text[:_TAKEN])
     events = tuple(str(name) for name in listed_in(told, "event_ids")[:_WORDS])
     for name in events:
         parse_ulid(name)

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.app import App
+from mcp_memory.app import App, open_app
 from mcp_memory.clients.jsonl import event_of_line
+from mcp_memory.config import Calendar, Settings, Team
 from mcp_memory.domain.events import TEAM, Intake
+from mcp_memory.team.account import TeamAccount
 
 REMOTE = "git.example.org/team/shop"
 NOW = datetime.now(UTC)
@@ -112,3 +114,14 @@ def repository(place: Path, remote: str = f"https://{REMOTE}.git") -> Path:
     (place / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (place / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
     return place
+
+
+async def joined(home: Path, url: str, token: str = "mcpm_0123456789abcdef", lines: Any = OWN) -> Settings:
+    """A laptop that has joined the team as dan, with a memory of its own."""
+    settings = Settings(home=home, calendar=Calendar("UTC"), team=Team(timeout_ms=10_000))
+    async with open_app(settings, cwd=home) as app:
+        await tell(app, "", lines)
+        await app.pipeline.until_idle()
+        await app.pipeline.lease.release()
+    TeamAccount(url, "dan", token).save(settings)
+    return settings

@@ -6,25 +6,19 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
-from mcp_memory.app import App, open_app
-from mcp_memory.config import Calendar, Settings
-from mcp_memory.config import Team as TeamSettings
+from mcp_memory.app import App
 from mcp_memory.surfaces.http import listen, server_of
 from mcp_memory.surfaces.team.serving import TeamConnection
-from mcp_memory.team.account import TeamAccount
 from tests.surfaces.client import ask, connected
 from tests.surfaces.team_server import TeamDesk, team_server
-from tests.surfaces.team_talk import OWN, THEN, line, repository, tell, three_people
+from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
 
 pytestmark = pytest.mark.anyio
-PATIENT = TeamSettings(timeout_ms=10_000)
 NODE, GRIP = re.compile(r"toc:\w+:[\w:-]+@team/shop"), re.compile(r"grip:\d+:\w{26}")
-SILENT = "The team's memory did not answer, so this is from your own alone."
 
 
 @asynccontextmanager
@@ -40,19 +34,6 @@ async def reachable(desk: TeamDesk) -> AsyncIterator[str]:
                 server.should_exit = True
 
 
-async def laptop(
-    home: Path, url: str, token: str = "mcpm_0123456789abcdef", lines: Any = OWN, name: str = "dan"
-) -> Settings:
-    """A laptop that has joined the team, with a memory of its own."""
-    settings = Settings(home=home, calendar=Calendar("UTC"), team=PATIENT)
-    async with open_app(settings, cwd=home) as app:
-        await tell(app, "", lines)
-        await app.pipeline.until_idle()
-        await app.pipeline.lease.release()
-    TeamAccount(url, name, token).save(settings)
-    return settings
-
-
 @pytest.fixture
 def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Someone works in a clone of the team's repository."""
@@ -63,7 +44,7 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_what_the_team_decided_who_and_where_it_was_said_is_one_call(tmp_path: Path, at_work: Path) -> None:
     async with team_server(tmp_path / "server", three_people) as desk, reachable(desk) as url:
-        settings = await laptop(tmp_path / "laptop", url, await desk.add_user("dan"))
+        settings = await joined(tmp_path / "laptop", url, await desk.add_user("dan"))
         async with connected(settings) as agent:
             found = await ask(agent, "teleport", query="what did the team decide about retrying payments last month")
             best = found.splitlines()[1]
@@ -104,7 +85,7 @@ async def test_pages_are_cuts_of_one_list_and_what_one_shared_oneself_comes_once
         await three_people(app)
 
     async with team_server(tmp_path / "server", fill) as desk, reachable(desk) as url:
-        settings = await laptop(tmp_path / "laptop", url, await desk.add_user("dan"))
+        settings = await joined(tmp_path / "laptop", url, await desk.add_user("dan"))
         async with connected(settings) as agent:
             whole = await ask(agent, "teleport", query="payment tests", limit=6, budget_tokens=3_000)
             first = await ask(agent, "teleport", query="payment tests", limit=3, budget_tokens=3_000)
@@ -135,7 +116,7 @@ async def test_an_id_of_the_team_goes_on_with_a_cursor(tmp_path: Path, at_work: 
         await three_people(app)
 
     async with team_server(tmp_path / "server", fill) as desk, reachable(desk) as url:
-        settings = await laptop(tmp_path / "laptop", url, await desk.add_user("dan"))
+        settings = await joined(tmp_path / "laptop", url, await desk.add_user("dan"))
         async with connected(settings) as agent:
             day = next(
                 name
