@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.domain.events import EventQuery, EventType, Intake
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.port import Store
 from mcp_memory.store.sharing_port import Amount, Chosen, SharedPart, Waiting
-from tests.store.engines import START, Open, add, said
+from tests.store.engines import START, Open, add, build, said, talk
 
 pytestmark = pytest.mark.anyio
 ALPHA, MINUTE, LONG = Chosen(project="alpha"), 60_000, 1 << 40
@@ -149,6 +151,17 @@ async def test_a_name_that_is_forgotten_goes_from_what_the_server_has(opened: Op
         assert await store.waiting() == Waiting(1, 1, 0)
         [(_, event)] = await store.to_push(10, LONG)
         assert event.metadata == {}
+
+
+async def test_what_is_private_is_summarized_in_one_s_own_memory_whatever_is_shared(opened: Open) -> None:
+    async with opened() as store:
+        await store.join_team("server")
+        await add(store, *talk())
+        await store.share(ALPHA, 0, dry_run=False)
+        await add(store, *talk("s2", 1), root="/home/ada/beta")
+        await build(store)
+        days = await store.nodes(NodeQuery(level=Level.DAY))
+        assert sorted(day.project for day in days) == ["alpha", "beta"]
 
 
 async def test_a_portion_is_bounded_by_events_and_by_characters(opened: Open) -> None:

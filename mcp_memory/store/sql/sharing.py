@@ -24,7 +24,7 @@ _RULES = """
     LEFT JOIN shared_project p ON p.project = s.project LEFT JOIN shared_session r ON r.key = ? WHERE s.id = ?
 """
 #: Which server what is shared was sent to.
-_SERVER = "SELECT value FROM meta WHERE key = 'team'"
+_SERVER = "SELECT value FROM meta WHERE key = 'joined'"
 #: One's own events: in the memory of a team no others are shared from here.
 _OURS = "FROM event e JOIN session s ON s.id = e.session WHERE s.author = '' AND"
 _WITHDRAW = (
@@ -205,7 +205,7 @@ def _join(tx: Transaction, server: str) -> None:
         # What another server was to give back is not this one's matter.
         tx.run("DELETE FROM to_withdraw")
         _offer_all(tx)
-    tx.run(SET_FACT, ("team", server))
+    tx.run(SET_FACT, ("joined", server))
 
 
 def _offer_all(tx: Transaction) -> int:
