@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 
 from mcp_memory.domain.budget import offset_of, with_count
+from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.people import ProjectName, TeamReply
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import TEAM, is_of_team
@@ -31,13 +32,19 @@ from mcp_memory.errors import (
 )
 from mcp_memory.navigate.browse import ALL, Reach
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.navigate.team_hits import MOST_HITS, hit_of, listed_in, merged, new_to
+from mcp_memory.navigate.shapes import hit_of, listed_in
 from mcp_memory.search.hits import Hit, Results
 from mcp_memory.search.question import question_of
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers, SearchOptions
+    from mcp_memory.store.port import ReadStore
 
+#: No list is merged further than this.
+MOST_HITS = 200
+_BY_TIME = {"in order of time": 1, "latest first": -1}
+#: By so many of the events that a hit names it is told whether they are here, too.
+_BESIDE = 4
 #: Characters of a line.
 _LINE = 700
 #: Characters that a token has at most, about; what is longer cannot fit into a budget and is not looked at.
@@ -290,7 +297,7 @@ async def found_in_both(
     found, note = both.page if both.page else (Results(text, answers.when(when), []), "")
     if project and _theirs_alone(answers, project):
         found = replace(found, hits=[], more=None)
-    theirs = await answers.at_once(lambda here: new_to(here.reader, theirs))
+    theirs = await answers.at_once(lambda here: _new_to(here.reader, theirs))
     theirs = [replace(hit, project=_name_here(hit, place)) for hit in theirs]
     # Where only one of the two found something in the time that is asked about, what the other has of other times is
     # no answer.
@@ -301,7 +308,7 @@ async def found_in_both(
         theirs = []
     trouble = f" {both.trouble}" if both.trouble else ""
     found = replace(found, query=asked)
-    hits = merged(found, theirs, str(both.told.get("order", "")))
+    hits = _merged(found, theirs, str(both.told.get("order", "")))
     longer = found.more is not None or both.told.get("more") is True
     return _part(found, hits, start, limit, longer=longer), note + trouble
 
@@ -315,3 +322,33 @@ def _part(found: Results, hits: Sequence[Hit], start: int, limit: int, *, longer
 def _name_here(hit: Hit, place: ProjectName | str) -> str:
     """Of one project that is asked about the name here; of several that of the team's."""
     return place.name if isinstance(place, ProjectName) and place.name else f"{TEAM}{hit.project}"
+
+
+def _merged(found: Results, theirs: Sequence[Hit], order: str) -> list[Hit]:
+    """Two lists as one: each keeps its own order, and the better of the two next ones comes first.
+
+    Of equals the one that holds more of what was asked, else one's own.
+    """
+    sign = _BY_TIME.get(found.order) if found.order == order or not (theirs and found.hits) else None
+
+    def worth(hit: Hit) -> tuple[float, int]:
+        return (-sign * hit.start_ms, 0) if sign else (hit.score, len(hit.matched))
+
+    mine, others, both = list(found.hits), list(theirs), list[Hit]()
+    while mine and others:
+        both.append((mine if worth(mine[0]) >= worth(others[0]) else others).pop(0))
+    return [*both, *mine, *others]
+
+
+async def _new_to(reader: ReadStore, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that one's own memory does not have: what one shared oneself is there as well."""
+    sessions = {hit.session_id for hit in hits if hit.session_id}
+    known = {name for name in sessions if name in await reader.sessions(name, 2)}
+    kept = []
+    for hit in hits:
+        if hit.session_id in known:
+            continue
+        keys = [parse_ulid(name)[1] for name in hit.event_ids[:_BESIDE]]
+        if not (keys and all([await reader.words(key, None) for key in keys])):
+            kept.append(hit)
+    return kept

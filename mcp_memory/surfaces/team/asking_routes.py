@@ -20,10 +20,10 @@ from mcp_memory.domain.toc import TEAM, Level, parse_node_id
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import ALL, grip_key
+from mcp_memory.navigate.colleagues import MOST_HITS
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.sessions import session_page
-from mcp_memory.navigate.shapes import iso
-from mcp_memory.navigate.team_hits import MOST_HITS, told_hit
+from mcp_memory.navigate.shapes import iso, told_hit
 from mcp_memory.surfaces.team.identity import current
 
 if TYPE_CHECKING:
