@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import load
 from mcp_memory.domain.events import Event, Intake
 from mcp_memory.store.postgres.store import PostgresStore
+from mcp_memory.surfaces.http import listen, server_of
 from mcp_memory.surfaces.team.guard import TeamGuard
-from mcp_memory.surfaces.team.serving import TeamMemory, team_app
+from mcp_memory.surfaces.team.serving import TeamConnection, TeamMemory, team_app
 from tests.postgres import new_database
 
 YEAR_MS = 365 * 24 * 3_600_000
@@ -93,3 +95,16 @@ async def running(guard: TeamGuard) -> AsyncIterator[None]:
             end.set()
             with anyio.move_on_after(10, shield=True):
                 await ended.wait()
+
+
+@asynccontextmanager
+async def reachable(desk: TeamDesk) -> AsyncIterator[str]:
+    """The server on a free port; its address."""
+    server = server_of(desk.guard, TeamConnection, lifespan="off")
+    with listen("127.0.0.1", 0, ()) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: server.serve(sockets=[listener]))
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                server.should_exit = True

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.surfaces.http import listen, server_of
-from mcp_memory.surfaces.team.serving import TeamConnection
 from tests.surfaces.client import ask, connected
-from tests.surfaces.team_server import TeamDesk, team_server
+from tests.surfaces.team_server import reachable, team_server
 from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
 
 pytestmark = pytest.mark.anyio
 NODE, GRIP = re.compile(r"toc:\w+:[\w:-]+@team/shop"), re.compile(r"grip:\d+:\w{26}")
-
-
-@asynccontextmanager
-async def reachable(desk: TeamDesk) -> AsyncIterator[str]:
-    """The server on a free port; its address."""
-    server = server_of(desk.guard, TeamConnection, lifespan="off")
-    with listen("127.0.0.1", 0, ()) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: server.serve(sockets=[listener]))
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                server.should_exit = True
 
 
 @pytest.fixture
