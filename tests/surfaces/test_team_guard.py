@@ -113,6 +113,8 @@ async def test_who_guesses_tokens_is_soon_not_listened_to(tmp_path: Path) -> Non
         assert "retry-after" in guesses[-1].headers
         form = await stranger.post("/enter", data={"token": "guess"})
         assert form.status_code == 429
+        async with desk.client("ada") as ada:  # behind the same router
+            assert (await ada.get("/team/me")).status_code == 200
 
 
 async def test_a_guess_in_the_form_counts_too(tmp_path: Path) -> None:
