@@ -27,7 +27,7 @@ _FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config
 CALL_BACK = "__complete"
 FILES_WANTED = 1
 #: What an argument takes, by what help calls it.
-_BY_METAVAR = {"SLUG": "project", "T": "topic", "PHRASE": "when", "WHEN": "when", "DATE": "when"}
+_BY_METAVAR = {"SLUG": "project", "PROJECT": "project", "T": "topic", "PHRASE": "when", "WHEN": "when", "DATE": "when"}
 _BY_METAVAR |= {"PATH": "files", "FILE": "files"}
 #: Of which kind an id is, by command and argument, or by the option.
 _IDS = {"node id": "node_id", "grip id": "grip_id", "session id": "session_id", "compact id": "session_id"}

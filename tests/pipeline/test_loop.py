@@ -168,3 +168,20 @@ async def test_what_fails_for_days_is_tried_ever_more_seldom_and_never_given_up(
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (2 * RETRY_SECONDS, TIMER_SECONDS)
     assert pause_after(0) == TIMER_SECONDS
+
+
+async def test_what_is_shared_is_sent_beside_the_work_as_often_as_it_asks_for(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app, anyio.create_task_group() as tasks:
+        looked, enough = list[int](), anyio.Event()
+
+        async def push() -> float:
+            looked.append(await app.store.changes())
+            if len(looked) == 3:
+                enough.set()
+            return 0.0 if len(looked) < 3 else 1e6
+
+        app.pipeline.push = push
+        tasks.start_soon(app.pipeline.run)
+        with anyio.fail_after(20):
+            await enough.wait()
+        tasks.cancel_scope.cancel()

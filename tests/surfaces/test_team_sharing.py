@@ -126,6 +126,10 @@ def test_what_is_shared_on_a_laptop_comes_to_the_team_and_goes_again(tmp_path: P
     [event] = server.events()
     assert (event.author, event.project, event.session_id) == ("ada", "shop", "s1")
     assert "hunter2" not in event.text
+    [part] = desk.json("team", "status")["shared"]
+    assert (part["project"], part["events"], part["waiting"], part["seen_by"]) == ("shop", 1, 0, "team")
+    server.team("project", "add", "shop", "ada")
+    assert "its members see it" in desk.run("team", "status").stdout
     [mine] = [json.loads(line) for line in desk.run("export").stdout.splitlines() if "since then" in line]
     assert (mine["event_id"], mine["text"], mine["remote"]) == (event.event_id, event.text, "git.example.org/acme/shop")
 

@@ -115,26 +115,38 @@ async def status(settings: Settings, options: argparse.Namespace) -> Answer:
 
     async with open_app(settings, typed=True) as app:
         facts = {"joined": False, **await app.pusher.facts()}
-        shared = await app.store.shared()
+        shared, remotes = await app.store.shared(), await app.store.remotes()
+    there: Mapping[str, Any] = {}
     if facts["joined"]:
-        facts |= await _reached(settings, facts)
-    facts["shared"] = [part_shape(part) for part in shared]
+        reached, there = await _reached(settings, facts)
+        facts |= reached
+    seen = {part.project: _seen_by(there, part.project, remotes.get(part.project, "")) for part in shared}
+    facts["shared"] = [part_shape(part) | {"seen_by": seen[part.project]} for part in shared]
     return facts if options.json else "\n".join(_told(facts, shared))
 
 
-async def _reached(settings: Settings, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the server says now, or why it says nothing. A token that it has refused is not sent again."""
+def _seen_by(there: Mapping[str, Any], slug: str, remote: str) -> str | None:
+    """Whether all of the team or its members alone see a project there; nothing if that is not known."""
+    projects = there.get("projects")
+    for one in projects if isinstance(projects, list) else ():
+        if isinstance(one, dict) and (one.get("remote") == remote if remote else one.get("slug") == slug):
+            return "team" if one.get("open") else "members"
+    return None
+
+
+async def _reached(settings: Settings, facts: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """One's role, or why the server does not tell it, and what else it tells. A token it refused is not sent again."""
     if PushState.load(settings).refused:
-        return {"role": None}
+        return {"role": None}, {}
     try:
         account = TeamAccount.load(settings)
         told = await _me(account, _BRIEFLY_SECONDS) if account else {}
     except TeamRefused as error:
         replace(PushState.load(settings), error=str(error), refused=True).save(settings)
-        return {"role": None, "trouble": str(error)}
+        return {"role": None, "trouble": str(error)}, {}
     except MemoryFault as error:
-        return {"role": None, "trouble": facts["trouble"] or str(error)}
-    return {"role": str(told.get("role", ""))}
+        return {"role": None, "trouble": facts["trouble"] or str(error)}, {}
+    return {"role": str(told.get("role", ""))}, told
 
 
 def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
@@ -152,7 +164,9 @@ def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
         lines.append(f"The server did not take {many(facts['declined'], 'event')}; the last of them: {facts['reason']}")
     if not shared:
         return [*lines, "Nothing is shared: `mcp-memory share PROJECT` shares a project from now on."]
-    return [*lines, *map(shared_line, shared)]
+    seers = {"team": "; all of the team sees it", "members": "; its members see it"}
+    seen = [seers.get(shape["seen_by"], "") for shape in facts["shared"]]
+    return [*lines, *(shared_line(part) + by for part, by in zip(shared, seen, strict=True))]
 
 
 async def push(settings: Settings, options: argparse.Namespace) -> Answer:
