@@ -1,7 +1,8 @@
-"""What the table of the index holds of a document, and how a term is found in it, within what is asked for and may be seen.
+"""What the table of the index holds of a document, and how a term is found in it.
 
 A document stands there with its words at their places, and with how much each of them counts. A term is its words as
-GIN knows them. Words in a row are found by GIN as words that stand together anywhere. What it finds so is looked at, up to a bound.
+GIN knows them, within what is asked for and may be seen. Words in a row are found by GIN as words that stand together
+anywhere. What it finds so is looked at, up to a bound.
 """
 
 from __future__ import annotations
