@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mcp_memory.pipeline.ingest import Intaker
     from mcp_memory.pipeline.loop import Pipeline
     from mcp_memory.pipeline.upgrade import Upgrades
+    from mcp_memory.store.postgres.store import PostgresStore
     from mcp_memory.store.sqlite.inbox import SqliteInbox
     from mcp_memory.store.team_port import TeamStore
     from mcp_memory.team.asking import AskedTeam
@@ -212,6 +213,7 @@ class App:
             clock=self.clock,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
             tidy=self.tidy,
+            retire=self.retire,
             push=self.pusher.round,
             upgrades=upgrades,
             is_local=not self.for_team,
@@ -302,6 +304,12 @@ class App:
         """Drop what was noted of answers to agents longer ago than it is kept."""
         await self.inbox.expire_handed(self.spending.now_ms() - self.settings.recall.keep_days * _DAY_MS)
 
+    async def retire(self) -> int:
+        """Drop a portion of what was said longer ago than it is kept on a server; 0 if nothing of it is left."""
+        quarters = self.settings.store.keep_quarters
+        store = cast("PostgresStore", self.whole.store)
+        return await store.retire(quarters, self.clock.now_ms()) if quarters else 0
+
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
         from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked
@@ -389,6 +397,8 @@ async def _zone(settings: Settings, store: Store) -> ZoneInfo:
 async def _store(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Store, IndexKeeper]:
     """The memory where it lies, and what keeps its index."""
     if not settings.store.url:
+        if settings.store.keep_quarters:
+            raise SettingsError("The setting [store] keep_quarters needs [store] url: a file keeps all. Leave it out.")
         store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
         return store, _index(settings, store, stack)
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:

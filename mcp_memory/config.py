@@ -156,6 +156,7 @@ class Backup:
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
     url: str = setting("", a_database, "a postgresql:// address")
+    keep_quarters: int = number(0, 0, 400)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.store.port import Clock
 from mcp_memory.store.postgres.database import SCHEMA, PostgresDatabase, shown
 from mcp_memory.store.postgres.index import PostgresIndex
+from mcp_memory.store.postgres.retention import retire
 from mcp_memory.store.postgres.team import TeamPart
 from mcp_memory.store.postgres.viewing import SeenDatabase
 from mcp_memory.store.sql.database import ERASURES, SET_FACT, Snapshot, Transaction
@@ -99,6 +100,10 @@ class PostgresStore(SqlStore, TeamPart):
 
     async def mend(self, timezone: str) -> bool:
         return await self.database.write_alone(_mend, timezone)
+
+    async def retire(self, quarters: int, now_ms: int) -> int:
+        """Drop a portion of what ended longer ago than so many quarters; 0 if nothing of it is left."""
+        return await retire(self.database, quarters, now_ms)
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Let the room of what was erased be used again; what older copies and logs hold is the server's matter."""

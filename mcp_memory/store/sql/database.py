@@ -28,6 +28,9 @@ ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
 _KEPT = 64
 #: Whether summaries may be made of an event: on a team's server only of what is the team's.
 SUMMARIZED = "(visibility = 'team' OR NOT EXISTS (SELECT 1 FROM meta WHERE key = 'team'))"
+#: From which time on events are kept. What is older was dropped by quarters; segments that begin before it stay as they
+#: are, since nothing is left to make them of.
+KEPT = f"coalesce((SELECT CAST(value AS BIGINT) FROM meta WHERE key = 'kept_from'), {-(1 << 62)})"
 #: Sets a fact about the whole memory.
 SET_FACT = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 

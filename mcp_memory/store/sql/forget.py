@@ -18,7 +18,7 @@ from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sql.database import EVENT, Transaction, marks, note_erasure
+from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
 from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
 from mcp_memory.store.sql.nodes import remove_node
 from mcp_memory.store.sql.records import drop_records, forget_records
@@ -61,7 +61,15 @@ _NAMES = """
     UNION SELECT 'session ' || s.session_id FROM session s JOIN event e ON e.session = s.id
     WHERE holds(s.session_id, ?1)
 """
-_EMPTY = "SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)"
+_EMPTY = f"""
+    SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)
+      AND NOT EXISTS (SELECT 1 FROM segment WHERE session = s.id AND start_ms < {KEPT} AND node IS NOT NULL)
+"""
+#: Segments whose events are no longer kept, which a wish takes by their session, project or time.
+_RETIRED = f"""
+    SELECT g.key, n.id, n.key, n.project FROM segment g JOIN session s ON s.id = g.session
+    JOIN project p ON p.id = s.project JOIN node n ON n.id = g.node WHERE g.start_ms < {KEPT} AND {{where}}
+"""
 _NAMES_OF = "SELECT root FROM project_alias WHERE project = ? UNION SELECT root FROM project WHERE id = ?"
 _PLACES = """
     SELECT root, slug FROM project
@@ -129,7 +137,7 @@ def find(tx: Transaction, wish: Wish) -> _Found:
     keys = _beginnings(tx, events)
     coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named, keys)
     if wish.match is None:
-        return _Found(coverage, events, [])
+        return _Found(coverage, events, [], summaries=len(_retired(tx, wish)))
     bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
     gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT max(s.session_id) {} WHERE s.id = ?")}
@@ -137,6 +145,13 @@ def find(tx: Transaction, wish: Wish) -> _Found:
     names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
     return _Found(coverage, events, bearing, names, summaries)
+
+
+def _retired(tx: Transaction, wish: Wish) -> list[Row]:
+    """The segments of the wish that are all that is left of what was said."""
+    choices = {"s.session_id = ?": wish.session_id, "p.slug = ?": wish.project, "g.end_ms < ?": wish.before_ms}
+    given = [(where, value) for where, value in choices.items() if value is not None]
+    return [row for where, value in given for row in tx.fetch(_RETIRED.format(where=where), (value,))]
 
 
 def _beginnings(tx: Transaction, events: Sequence[_Gone]) -> frozenset[bytes]:
@@ -188,6 +203,8 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
     # Who sends to a team's server writes nothing, and must go on alone: it tells the server next of what goes.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0 WHERE name <> 'push'")
     forget_records(tx, [event.number for event in touched])
+    for row in _retired(tx, wish):
+        _drop_segment(tx, *row)
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     if not returning:
         _mark_forgotten(tx, found.events)
@@ -223,11 +240,15 @@ def drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
         earliest[session] = min(earliest.get(session, timestamp_ms), timestamp_ms)
     for session, from_ms in earliest.items():
         for segment, node, node_key, project in tx.fetch(_SEGMENTS_FROM, (session, from_ms)):
-            if node is not None:
-                remove_node(tx, node)
-                _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
-            tx.run("DELETE FROM segment WHERE key = ?", (segment,))
+            _drop_segment(tx, segment, node, node_key, project)
         tx.run(CUT_ANEW, (session, from_ms))
+
+
+def _drop_segment(tx: Transaction, segment: bytes, node: int | None, node_key: str, project: int) -> None:
+    if node is not None:
+        remove_node(tx, node)
+        _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
+    tx.run("DELETE FROM segment WHERE key = ?", (segment,))
 
 
 def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:

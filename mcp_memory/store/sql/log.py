@@ -13,7 +13,7 @@ from mcp_memory.domain.events import LIFECYCLE, TEAM, Event, EventType, Intake, 
 from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
-from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.database import EVENT, KEPT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
 from mcp_memory.store.sql.sharing import offer, offer_retold, sharing
 from mcp_memory.store.sql.work import check_lease
@@ -229,9 +229,12 @@ def _parted(
 
 
 def _told(tx: Transaction, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, ...]]:
-    """Those of the events that are stored or forgotten, with the source lines they are known by."""
+    """Those of the events that are stored, forgotten or no longer kept, with the source lines they are known by."""
     events = [event for intake in intakes for event in intake.events]
     known = _known(tx, [event.key for event in events])
+    # What is older than what is kept does not come back.
+    ((kept_from,),) = tx.fetch(f"SELECT {KEPT}")
+    known |= {event.key: () for event in events if event.timestamp_ms < kept_from and event.key not in known}
     if tx.fetch("SELECT 1 FROM forgotten_words LIMIT 1"):
         left = [event for event in events if event.key not in known]
         known |= {event.key: () for event in left if _is_forgotten(tx, event)}

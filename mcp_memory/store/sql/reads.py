@@ -14,7 +14,7 @@ from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import ReadStore
-from mcp_memory.store.sql.database import SUMMARIZED, Reads, marks
+from mcp_memory.store.sql.database import KEPT, SUMMARIZED, Reads, marks
 from mcp_memory.store.sql.log import EVENTS, PLACED, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sql.overview import OverviewPart
@@ -55,12 +55,12 @@ _CITED = f"""
 #: Events by the keys of grips that cite them, which come last; so many are looked up together.
 _BY_GRIP = EVENTS.replace(" FROM", ", g.key FROM").replace("event e", "grip g JOIN event e ON e.id = g.event")
 _AT_ONCE = 500
-_GRIP = """
+_GRIP = f"""
     SELECT g.excerpt, g.start, g.end, g.timestamp_ms, e.key, n.level, n.key,
            f.timestamp_ms, f.id, l.timestamp_ms, l.id, l.session
     FROM grip g JOIN node n ON n.id = g.node LEFT JOIN event e ON e.id = g.event
-    JOIN event f ON f.id = g.first_event JOIN event l ON l.id = g.last_event
-    WHERE g.key = ?
+    LEFT JOIN event f ON f.id = g.first_event LEFT JOIN event l ON l.id = g.last_event
+    WHERE g.key = ? AND (g.timestamp_ms < {KEPT} OR (f.id IS NOT NULL AND l.id IS NOT NULL))
 """
 _LAST_SEGMENT = f"""
     SELECT p.slug, n.key FROM segment g JOIN node n ON n.id = g.node JOIN project p ON p.id = n.project
@@ -321,7 +321,9 @@ class SqlReader(TurnPart, OverviewPart):
     async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
         for row in await self._reads.fetch(_GRIP, (key,)):
             excerpt, start, end, timestamp_ms, cited, level, node_key, first_ms, first, last_ms, last, session = row
-            around = await self._around(session, (first_ms, first), (last_ms, last), before, after)
+            around: tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]] = ((), (), ())
+            if first is not None and last is not None:  # else its words are no longer kept
+                around = await self._around(session, (first_ms, first), (last_ms, last), before, after)
             found = await self._event(cited) if cited else None
             node_id = NodeRef(Level(level), node_key).node_id()
             event = found[0] if found else None

@@ -11,7 +11,7 @@ from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
 from mcp_memory.domain.segments import FOLLOWING, Cutting, Mark, SavedCut, SegmentJob, StoredSegment, mark_of
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sql.database import SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.database import KEPT, SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sql.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
 from mcp_memory.store.sql.work import OUTDATED, check_lease
@@ -19,12 +19,15 @@ from mcp_memory.store.sql.work import OUTDATED, check_lease
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew: what is new may set right what was told
 #: just before.
-_DIRTY = """
-    SELECT d.session, d.seq, s.client, s.session_id, s.project, g.start_ms, g.first_event
+_DIRTY = f"""
+    SELECT d.session, d.seq, s.client, s.session_id, s.project, coalesce(g.start_ms, (
+               SELECT max(end_ms) + 1 FROM segment WHERE session = d.session AND start_ms < {KEPT}
+           )), g.first_event
     FROM dirty_session d JOIN session s ON s.id = d.session
     LEFT JOIN segment g ON g.id = (
         SELECT id FROM (
-            SELECT id, start_ms, first_event FROM segment WHERE session = d.session AND start_ms <= d.from_ms
+            SELECT id, start_ms, first_event FROM segment
+            WHERE session = d.session AND start_ms <= d.from_ms AND start_ms >= {KEPT}
             ORDER BY start_ms DESC, first_event DESC LIMIT 3
         ) latest ORDER BY start_ms, first_event LIMIT 1
     )

@@ -13,7 +13,7 @@ from mcp_memory.domain.projects import Claim, Coverage, Forgotten, Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
-from mcp_memory.store.sql.database import SET_FACT, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sql.database import KEPT, SET_FACT, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sql.forget import find, forget, forget_events
 from mcp_memory.store.sql.log import LogPart, index_events
 from mcp_memory.store.sql.nodes import NodePart, index_nodes
@@ -40,7 +40,19 @@ _ROOTS = """
 _BRIEF_DUE = "INSERT INTO dirty_brief (project) VALUES (?) ON CONFLICT DO NOTHING"
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
-_DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
+_DERIVED = (*"bullet grip node_version mention llm_attempt node segment".split(), *_QUEUES)
+#: What a rebuild leaves: segments whose events are no longer kept, which nothing can be made of again.
+_RETIRED = f"(SELECT node FROM segment WHERE start_ms < {KEPT} AND node IS NOT NULL)"
+_UNRETIRED = {
+    "bullet": f"WHERE node_version NOT IN (SELECT id FROM node_version WHERE node IN {_RETIRED})",
+    **dict.fromkeys(("grip", "node_version", "mention", "llm_attempt"), f"WHERE node NOT IN {_RETIRED}"),
+    "node": f"WHERE id NOT IN {_RETIRED}",
+    "segment": f"WHERE start_ms >= {KEPT}",
+}
+_DAYS_OF_RETIRED = (
+    "INSERT INTO dirty_node (project, level, key) SELECT DISTINCT project, CAST(? AS BIGINT), parent FROM node "
+    "WHERE removed = 0 ON CONFLICT DO NOTHING"
+)
 _NOTE = (
     "SELECT e.id, s.project, e.metadata FROM event e JOIN session s ON s.id = e.session "
     "WHERE e.key = ? AND e.type = 'note'"
@@ -120,8 +132,11 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
 
 def start_anew(tx: Transaction, timezone: str) -> None:
     """Leave of a memory what nothing else can tell, indexed and marked as to be made into a tree."""
+    retired = tx.fetch(f"SELECT 1 FROM segment WHERE start_ms < {KEPT} LIMIT 1")
     for table in _DERIVED:
-        tx.run(f"DELETE FROM {table}")
+        tx.run(f"DELETE FROM {table} {_UNRETIRED.get(table, '') if retired else ''}")
+    if retired:
+        tx.run(_DAYS_OF_RETIRED, (int(Level.DAY),))
     note_erasure(tx)
     tx.empty_index()
     index_all(tx)
