@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mcp_memory.pipeline.ingest import Intaker
     from mcp_memory.pipeline.loop import Pipeline
     from mcp_memory.pipeline.upgrade import Upgrades
-    from mcp_memory.store.postgres.store import PostgresStore
     from mcp_memory.store.sqlite.inbox import SqliteInbox
     from mcp_memory.store.team_port import TeamStore
     from mcp_memory.team.asking import AskedTeam
@@ -213,7 +212,7 @@ class App:
             clock=self.clock,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
             tidy=self.tidy,
-            retire=self.retire,
+            retire=getattr(store, "retire", None),
             push=self.pusher.round,
             upgrades=upgrades,
             is_local=not self.for_team,
@@ -304,12 +303,6 @@ class App:
         """Drop what was noted of answers to agents longer ago than it is kept."""
         await self.inbox.expire_handed(self.spending.now_ms() - self.settings.recall.keep_days * _DAY_MS)
 
-    async def retire(self) -> int:
-        """Drop a portion of what was said longer ago than it is kept on a server; 0 if nothing of it is left."""
-        quarters = self.settings.store.keep_quarters
-        store = cast("PostgresStore", self.whole.store)
-        return await store.retire(quarters, self.clock.now_ms()) if quarters else 0
-
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
         from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked
@@ -398,7 +391,7 @@ async def _store(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tup
     """The memory where it lies, and what keeps its index."""
     if not settings.store.url:
         if settings.store.keep_quarters:
-            raise SettingsError("The setting [store] keep_quarters needs [store] url: a file keeps all. Leave it out.")
+            raise SettingsError("The setting [store] keep_quarters needs [store] url: a file keeps all.")
         store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
         return store, _index(settings, store, stack)
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
@@ -409,7 +402,7 @@ async def _store(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tup
         raise SettingsError('With [store] url the index is that of the database: leave out [index] kind = "whoosh".')
     from mcp_memory.store.postgres.store import PostgresStore
 
-    server = await stack.enter_async_context(PostgresStore.open(settings.store.url))
+    server = await stack.enter_async_context(PostgresStore.open(settings.store.url, settings.store.keep_quarters))
     return server, server.index_keeper
 
 

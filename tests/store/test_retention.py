@@ -17,7 +17,7 @@ from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import SettingsError
 from mcp_memory.navigate.browse import expand_grip
-from mcp_memory.store.postgres import retention
+from mcp_memory.store.postgres import migrations
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import SqlDatabase
 from tests import postgres
@@ -47,6 +47,11 @@ async def memory(home: Path, url: str, quarters: int = 0) -> AsyncIterator[App]:
 def database(app: App) -> SqlDatabase:
     assert isinstance(app.store, PostgresStore)
     return app.store.database
+
+
+async def retire(app: App) -> int:
+    assert isinstance(app.store, PostgresStore)
+    return await app.store.retire(app.clock.now_ms())
 
 
 async def fill(app: App) -> None:
@@ -85,7 +90,7 @@ async def test_old_quarters_go_and_what_was_made_of_them_stays(tmp_path: Path, u
         )
         assert await app.store.search(terms_of("login timeout"), Within(), kinds=frozenset({"segment"}), limit=9)
         # It goes no further, and nothing of it comes back.
-        assert await app.retire() == 0
+        assert await retire(app) == 0
         assert await tell(app, conversation(DAYS[0], session=DAYS[0])) == 0
         assert await tell(app, conversation(DAYS[0], session="other")) == 0
 
@@ -134,14 +139,14 @@ async def test_a_rebuild_and_a_forgetting_know_what_is_all_that_is_left(tmp_path
 
 
 async def test_a_kill_at_any_step_is_taken_up(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "BATCH", 3)
+    monkeypatch.setattr(migrations, "BATCH", 3)
     async with memory(tmp_path, url) as app:
         await fill(app)
     steps = 0
     while True:
         # Each step is a transaction; whoever comes next has only what was committed.
         async with memory(tmp_path, url, 1) as app:
-            if not await app.retire():
+            if not await retire(app):
                 break
             steps += 1
             assert len(await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 99))) == 6

@@ -1,4 +1,9 @@
-"""The schema in PostgreSQL: numbered migrations under a lock of their own, and the quarters that events lie in."""
+"""The schema in PostgreSQL: numbered migrations under a lock of their own, and the quarters that events lie in.
+
+A quarter is made when something of it comes, and dropped when it is no longer kept. What was made of its events stays:
+segments, their nodes and the excerpts that grips cite. From then on nothing older is taken in, and what is left is not
+made anew, since there is nothing to make it of. Each step may be the last before a kill: it is taken again.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import psycopg
 
 from mcp_memory.errors import UPDATE, StoreBusy, StoreNewer, UsageError
-
-if TYPE_CHECKING:
-    from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.postgres import frequencies
+from mcp_memory.store.sql.database import EVENT, KEPT, SET_FACT, SqlDatabase, Transaction, marks
 
 _SCHEMA = "mcp_memory"
 #: The first version of PostgreSQL that has all that is used here.
@@ -25,6 +29,20 @@ _TABLE = """
 """
 #: Whether a copy of another memory is being made here.
 _FILLING = f"SELECT 1 FROM {_SCHEMA}.meta WHERE key = 'moving'"
+#: So many events are taken out of the index by one write.
+BATCH = 5_000
+_NEVER = 1 << 62
+_DUE = "SELECT name FROM quarter WHERE end_ms <= least(?, (extract(epoch FROM now()) * 1000)::bigint) ORDER BY start_ms"
+#: How far the quarter is taken out of the index that is being dropped: its name and an event's number.
+_AT = "SELECT value FROM meta WHERE key = 'retiring'"
+_FROZEN = "(SELECT node FROM segment WHERE start_ms < ? AND node IS NOT NULL)"
+_UNASKED = f"""
+    INSERT INTO llm_attempt (node, version, failures, retry_ms)
+    SELECT id, current, 0, {_NEVER} FROM node WHERE id IN {_FROZEN}
+    ON CONFLICT (node) DO UPDATE SET version = excluded.version, retry_ms = excluded.retry_ms
+"""
+#: Who reads keeps the partition from being dropped; who waits for that keeps others from reading.
+_PATIENCE = "SET LOCAL lock_timeout = '3s'"
 
 
 @cache
@@ -121,3 +139,52 @@ def ensure_quarters(tx: Transaction, times: Iterable[int]) -> None:
         tx.run(f"CREATE TABLE {name} (LIKE event INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
         tx.run(f"ALTER TABLE event ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})")
         tx.run("INSERT INTO quarter (name, start_ms, end_ms) VALUES (?, ?, ?)", (name, start, end))
+
+
+def kept_from(now_ms: int, quarters: int) -> int:
+    """The beginning of the first quarter that is kept: so many whole ones before the present one."""
+    _, start, _ = quarter_of(now_ms)
+    for _ in range(quarters):
+        _, start, _ = quarter_of(start - 1)
+    return start
+
+
+async def retire(database: SqlDatabase, quarters: int, now_ms: int) -> int:
+    """Take a bounded step; how much was done, 0 if nothing is left to be dropped."""
+    first = kept_from(now_ms, quarters)
+    for (name,) in (await database.fetch(_DUE, (first,)))[:1]:
+        await database.write_alone(_freeze, first)
+        return await database.write(_take_out, str(name)) or await database.write_alone(_drop, str(name))
+    return 0
+
+
+def _freeze(tx: Transaction, first: int) -> None:
+    """Leave what was made of it as it is, and take in nothing older."""
+    if tx.fetch(f"SELECT 1 WHERE {KEPT} >= ?", (first,)):
+        return
+    tx.run(SET_FACT, ("kept_from", str(first)))
+    tx.run("UPDATE segment SET done_hash = input_hash, closed = 1 WHERE start_ms < ?", (first,))
+    tx.run(f"UPDATE node SET revision = NULL WHERE id IN {_FROZEN}", (first,))
+    tx.run(_UNASKED, (first,))
+    tx.run("UPDATE dirty_session SET from_ms = ? WHERE from_ms < ?", (first, first))
+
+
+def _take_out(tx: Transaction, name: str) -> int:
+    """Take a portion of a quarter's events out of the index, and out of what records name as their sources."""
+    held = " ".join(value for (value,) in tx.fetch(_AT)).split()
+    after = int(held[1]) if held[:1] == [name] else 0
+    sql = f"SELECT id FROM {name} WHERE id > ? ORDER BY id LIMIT {BATCH}"
+    numbers = [number for (number,) in tx.fetch(sql, (after,))]
+    if numbers:
+        frequencies.take_out(tx, [number * 4 + EVENT for number in numbers])
+        tx.run(f"DELETE FROM compaction_source WHERE event IN ({marks(numbers)})", numbers)
+        tx.run(SET_FACT, ("retiring", f"{name} {numbers[-1]}"))
+    return len(numbers)
+
+
+def _drop(tx: Transaction, name: str) -> int:
+    tx.run(_PATIENCE)
+    tx.run(f"DROP TABLE {name}")
+    tx.run("DELETE FROM quarter WHERE name = ?", (name,))
+    tx.run("DELETE FROM meta WHERE key = 'retiring'")
+    return 1

@@ -15,7 +15,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.store.port import Clock
 from mcp_memory.store.postgres.database import SCHEMA, PostgresDatabase, shown
 from mcp_memory.store.postgres.index import PostgresIndex
-from mcp_memory.store.postgres.retention import retire
+from mcp_memory.store.postgres.migrations import retire
 from mcp_memory.store.postgres.team import TeamPart
 from mcp_memory.store.postgres.viewing import SeenDatabase
 from mcp_memory.store.sql.database import ERASURES, SET_FACT, Snapshot, Transaction
@@ -74,16 +74,17 @@ class PostgresLease(HeldLease):
 class PostgresStore(SqlStore, TeamPart):
     """Implements the Store port, and the TeamStore."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, keep_quarters: int = 0) -> None:
         super().__init__(database, PostgresIndex(database))
         self._database = self.database = database
+        self._keep_quarters = keep_quarters
         self.index_keeper = PostgresIndex(database)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str) -> AsyncIterator[PostgresStore]:
+    async def open(cls, url: str, keep_quarters: int = 0) -> AsyncIterator[PostgresStore]:
         async with PostgresDatabase.open(url) as database:
-            yield cls(database)
+            yield cls(database, keep_quarters)
 
     async def counts(self, busy: range = range(0)) -> Counts:
         return replace(await super().counts(busy), server_bytes=int(await self._database.value(_BYTES)))
@@ -101,9 +102,9 @@ class PostgresStore(SqlStore, TeamPart):
     async def mend(self, timezone: str) -> bool:
         return await self.database.write_alone(_mend, timezone)
 
-    async def retire(self, quarters: int, now_ms: int) -> int:
-        """Drop a portion of what ended longer ago than so many quarters; 0 if nothing of it is left."""
-        return await retire(self.database, quarters, now_ms)
+    async def retire(self, now_ms: int) -> int:
+        """Drop a portion of the quarters that are no longer kept; 0 if nothing of them is left."""
+        return await retire(self.database, self._keep_quarters, now_ms) if self._keep_quarters else 0
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Let the room of what was erased be used again; what older copies and logs hold is the server's matter."""
