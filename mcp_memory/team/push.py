@@ -124,6 +124,8 @@ class Pusher:
         if PushState.load(self._settings).refused:
             return {"push": PushState.load(self._settings).error}
         try:
+            if not await self._waits():
+                return {"pushed": 0}
             pushed = await self.push(withdraw_only=withdraw_only, patience=patience)
         except MemoryFault as error:
             return {"push": str(error)}

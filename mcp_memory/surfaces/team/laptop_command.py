@@ -41,13 +41,24 @@ async def join(settings: Settings, options: argparse.Namespace) -> Answer:
     with output.spinner("Asking the server", enabled=not options.json):
         account = await _known(account)
     async with open_app(settings, typed=True) as app:
+        await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)  # where one was until now
+        before = await app.store.waiting()
         await app.store.join_team(account.server)
         account.save(settings)
         PushState().save(settings)
-        waiting = (await app.store.waiting()).events
+        after = await app.store.waiting()
+    left = before.withdrawn + before.forgotten - after.withdrawn - after.forgotten
     if options.json:
-        return {"joined": True, "server": account.url, "name": account.name, "waiting": waiting}
-    shared = f"{many(waiting, 'event')} that you share already will be sent." if waiting else "Nothing is shared yet."
+        shape = {"joined": True, "server": account.url, "name": account.name, "waiting": after.events}
+        return shape | ({"left_behind": left} if left else {})
+    shared = "Nothing is shared yet."
+    if after.events:
+        shared = f"{many(after.events, 'event')} that you share already will be sent."
+    if left:
+        shared = (
+            f"{many(left, 'event')} that you took back or forgot stay with the team that you were in: its server could "
+            f"not be reached, and is not asked any more. {shared}"
+        )
     return (
         f"You are {account.name} of the team at {account.url}. {shared} `mcp-memory share PROJECT` shares a project "
         "from now on; all else stays on this machine."
