@@ -94,11 +94,13 @@ OWN = [
 ]
 
 
-async def tell(app: App, author: str, lines: Iterable[dict[str, Any]], remote: str = REMOTE) -> None:
+async def tell(
+    app: App, author: str, lines: Iterable[dict[str, Any]], remote: str = REMOTE, name: str = "shop"
+) -> None:
     """Let someone have said this, and share it."""
     captured = [event_of_line(one) for one in lines]
     events = [replace(event, visibility=TEAM) for event in app.intaker.prepare(captured)]
-    await app.store.add([Intake(tuple(events), "", "shop", remote, author)])
+    await app.store.add([Intake(tuple(events), "", name, remote, author)])
 
 
 async def three_people(app: App) -> None:

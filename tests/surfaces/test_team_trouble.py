@@ -13,10 +13,12 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from mcp_memory.app import open_app
+from mcp_memory.config import Privacy
 from mcp_memory.config import Team as TeamSettings
 from tests.postgres import free_port
 from tests.surfaces.client import ask, connected, refused
-from tests.surfaces.team_talk import REMOTE, joined, repository
+from tests.surfaces.team_talk import OWN, REMOTE, joined, repository, tell
 
 pytestmark = pytest.mark.anyio
 GRIP = "grip:1792486920000:01M5C8QKT0F028NFR4P3PFQ2YM"
@@ -179,3 +181,70 @@ async def test_an_answer_that_lies_is_told_as_data_or_not_at_all(tmp_path: Path,
                 assert int(last[1:].split()[0]) <= int(str(arguments["budget_tokens"]))
             found = await ask(agent, "teleport", query="payment tests", budget_tokens=900)
             assert found.count("user ada") == 1
+
+
+class Listener:
+    """Answers nothing of worth, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, path: str, asked: dict[str, Any]) -> tuple[int, bytes]:
+        if path == "/team/ask":
+            self.asked.append(asked)
+        return 200, json.dumps(ME if path == "/team/me" else {"text": "", "hits": []}).encode()
+
+    @property
+    def tools(self) -> list[str]:
+        return [asked["tool"] for asked in self.asked if asked["tool"] != "news"]
+
+
+async def test_a_question_stays_here_unless_it_is_about_what_the_team_has(tmp_path: Path, at_work: Path) -> None:
+    private = [one | {"project": "diary", "session_id": "own-1"} for one in OWN]
+    listener = Listener()
+    async with impostor(listener) as url:
+        settings = await joined(tmp_path / "laptop", url)
+        async with open_app(settings, cwd=tmp_path) as app:
+            await tell(app, "", private, "", "diary")
+        async with connected(settings) as agent:
+            await ask(agent, "teleport", query="payment tests", project="diary")
+            await ask(agent, "browse_time", when="last month", project="diary")
+            await ask(agent, "build_context", query="payment tests", project="diary")
+            await ask(agent, "expand_grip", grip_id=(await _first_grip(agent, "diary")))
+            assert listener.tools == []
+            await ask(agent, "teleport", query="payment tests")
+            await ask(agent, "teleport", query="payment tests", project="*")
+            assert [asked["project"] for asked in listener.asked if asked["tool"] == "teleport"] == [
+                {"remote": REMOTE, "name": "shop"},
+                "*",
+            ]
+            # What is looked for by its id goes out with nothing but the id.
+            await refused(agent, "expand_grip", grip_id=GRIP)
+            assert listener.asked[-1] == {
+                "tool": "expand_grip",
+                "arguments": {"grip_id": GRIP, "before": 1, "after": 3, "budget_tokens": 276},
+                "project": None,
+            }
+
+
+async def _first_grip(agent: Any, project: str) -> str:
+    found = await ask(agent, "teleport", query="repository", project=project)
+    return "grip:" + found.partition("grip:")[2].split()[0]
+
+
+async def test_where_agents_may_reach_one_project_alone_the_team_is_asked_about_that(
+    tmp_path: Path, at_work: Path
+) -> None:
+    listener = Listener()
+    async with impostor(listener) as url:
+        settings = replace(await joined(tmp_path / "laptop", url), privacy=Privacy(isolate=True))
+        async with connected(settings) as agent:
+            await refused(agent, "teleport", query="payment", project="*")
+            await refused(agent, "teleport", query="payment", project="team/other")
+            assert listener.tools == []
+            await refused(agent, "expand_grip", grip_id=GRIP)
+            await refused(agent, "get_node", node_id="toc:day:2026-01-05@team/other")
+            await ask(agent, "teleport", query="payment")
+            assert {json.dumps(asked["project"]) for asked in listener.asked} == {
+                json.dumps({"remote": REMOTE, "name": "shop"})
+            }
