@@ -162,7 +162,10 @@ async def beside(
     """
     team, renderer = answers.team, answers.renderer
     assert team
-    share, place = int(budget * _SHARE), await _place(answers, project)
+    place = await _place(answers, project)
+    # Of a project that is not known here all there is is the team's.
+    is_new = isinstance(place, ProjectName) and not place.name
+    share = budget - _LAST if is_new else int(budget * _SHARE)
     if place is None or share < _LEAST:
         return await answers.at_once(lambda here: local(here, budget))
     wanted = {**arguments, "budget_tokens": share + _LAST}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
-from mcp_memory.app import App
+from mcp_memory.app import App, open_app
 from tests.surfaces.client import ask, connected
 from tests.surfaces.team_server import reachable, team_server
 from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
@@ -112,3 +115,38 @@ async def test_an_id_of_the_team_goes_on_with_a_cursor(tmp_path: Path, at_work: 
                 page = await ask(agent, "get_node", node_id=whole, budget_tokens=220, cursor=cursor)
             seen |= set(re.findall(r"report number (\d)", page))
             assert len(seen) == 8
+
+
+async def test_who_is_new_to_a_project_has_the_teams_memory_of_it_at_once(tmp_path: Path, at_work: Path) -> None:
+    other = [one | {"project": "diary"} for one in OWN]
+    async with team_server(tmp_path / "server", three_people) as desk, reachable(desk) as url:
+        settings = await joined(tmp_path / "laptop", url, await desk.add_user("dan"), [])
+        async with open_app(settings, cwd=tmp_path) as app:
+            await tell(app, "", other, "", "diary")
+        async with connected(settings) as agent:
+            found = await ask(agent, "teleport", query="what did the team decide about retrying payments?")
+            assert "assistant ada s:ada-1" in found
+            root = await ask(agent, "toc_root", budget_tokens=450)
+            assert root.startswith("The team's memory of this project:")
+            assert "carol: Rule:" in root
+            assert "idempotency key" in await ask(agent, "build_context", query="idempotency key", budget_tokens=900)
+            assert "Memory knows no project" in await ask(agent, "browse_time", when="1999")
+            named = await ask(agent, "browse_time", when="last month", project="team/shop")
+            assert "ada: Decided:" in named
+            assert "assistant ada" in await ask(agent, "teleport", query="idempotency key", project="team/shop")
+
+
+async def test_an_agent_that_asks_the_teams_server_itself_has_the_same_ids_and_authors(tmp_path: Path) -> None:
+    async with (
+        team_server(tmp_path / "server", three_people) as desk,
+        reachable(desk) as url,
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {desk.tokens['bob']}"}) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http)) as agent,
+    ):
+        root = await ask(agent, "toc_root", project="shop", budget_tokens=600)
+        assert "- carol: Rule:" in root
+        assert "carol" in await ask(agent, "get_node", node_id=_day_of(root))
+        assert "carol" in await ask(agent, "get_node", node_id=_day_of(root).replace("@team/", "@"))
+        assert "@team/shop" in await ask(agent, "toc_root", project="team/shop")
+        found = await ask(agent, "teleport", query="idempotency key")
+        assert "assistant ada s:ada-1" in found

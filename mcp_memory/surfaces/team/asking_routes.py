@@ -121,8 +121,7 @@ async def _project(app: App, named: object) -> str | None:
     if not isinstance(named, dict):
         raise UsageError('project is {"remote": …, "name": …}, "*" or null.')
     remote, name = str(named.get("remote") or ""), str(named.get("name") or "").removeprefix(TEAM)
-    remotes = await app.store.remotes()
-    slugs = await app.store.slugs()
+    remotes, slugs = await app.answers.at_once(_known)
     by_remote = next((slug for slug, known in remotes.items() if remote and known == remote and slug in slugs), None)
     if by_remote:
         return by_remote
@@ -130,6 +129,10 @@ async def _project(app: App, named: object) -> str | None:
     if name in slugs and not (remote and remotes.get(name)):
         return name
     raise NotFound(f"The team's memory knows no project {remote or name!r}.")
+
+
+async def _known(here: Answers) -> tuple[dict[str, str], list[str]]:
+    return await here.reader.remotes(), await here.reader.slugs()
 
 
 def _counted(answer: Mapping[str, Any]) -> int:
