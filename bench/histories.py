@@ -77,11 +77,11 @@ async def invented(scratch: Path, events: int, add: Add | None = None, name: str
     return home
 
 
-async def add_invented(app: App, events: int) -> None:
-    """So many events beside what a memory holds."""
+async def add_invented(app: App, events: int, a_day: int = 2) -> None:
+    """So many events beside what a memory holds, of so many sessions a day: more history is a longer time."""
     batch: list[Intake] = []
     for session in range(events // SESSION_EVENTS):
-        told = list(_session(session))
+        told = list(_session(session, a_day))
         batch.append(Intake(tuple(app.intaker.prepare(told)), "", PROJECTS[session % len(PROJECTS)]))
         if len(batch) == SESSIONS_PER_BATCH:
             await app.store.add(batch)
@@ -131,10 +131,11 @@ def _words(many: int) -> Iterator[str]:
 LANGUAGE = Language()
 
 
-def _session(number: int) -> Iterator[Captured]:
-    """One session of requests, tool calls and reports. Two a day, so that a longer history is a longer time."""
+def _session(number: int, a_day: int) -> Iterator[Captured]:
+    """One session of requests, tool calls and reports."""
     rng = random.Random(number)
-    start = _BEGIN + timedelta(days=number // 2, hours=4 * (number % 2), minutes=rng.randrange(60))
+    minutes = 480 // a_day * (number % a_day) + rng.randrange(60)
+    start = _BEGIN + timedelta(days=number // a_day, minutes=minutes)
     for index in range(SESSION_EVENTS):
         kind, role, text = _turn(rng, index)
         yield Captured(

@@ -13,7 +13,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -22,13 +22,14 @@ import psycopg
 from anyio import to_thread
 from psycopg import errors
 from psycopg.adapt import Loader
+from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.matching import index_rows
-from mcp_memory.store.postgres.translation import bound, translated
+from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import (
     EVENT,
     LOGS,
@@ -116,8 +117,14 @@ class Link:
         self.raw = connection
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
+        if (keyed := by_keys(sql)) and all(type(value) is int for value in values):
+            return self._look_up(keyed[0], in_arrays(cast(Any, values), keyed[1]))
         told = translated(sql)
         return self.raw.execute(cast(Any, told), bound(told, values))
+
+    def _look_up(self, told: str, values: Sequence[Any]) -> Any:
+        """Run a statement whose plan is kept by the server."""
+        return psycopg.Cursor(self.raw).execute(cast(Any, told), values, prepare=True)
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> None:
         told = translated(sql)
@@ -161,8 +168,12 @@ class PostgresTransaction(Transaction):
             of_time = names.index("timestamp_ms")
             migrations.ensure_quarters(self, (row[of_time] for row in rows))
             number, *places = (names.index(name) for name in ("id", *_PLACED))
-            self._placed |= {row[number]: tuple(row[place] for place in places) for row in rows}
+            self.place({row[number]: tuple(row[place] for place in places) for row in rows})
         super().insert(into, rows, known=known)
+
+    def place(self, places: Mapping[int, tuple[Any, ...]]) -> None:
+        """Tell the session, time and visibility of events by their numbers, so that they need not be looked up."""
+        self._placed |= places
 
     def index(self, documents: Sequence[tuple[int, Columns]]) -> None:
         rows = index_rows(documents)
@@ -364,12 +375,15 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
 def configure(connection: psycopg.Connection[Any]) -> None:
     """What every connection of ours is told first."""
     connection.adapters.register_loader("numeric", _WholeNumber)
+    # All whole numbers are of one kind, so that a statement is prepared once.
+    connection.adapters.register_dumper(int, Int8Dumper)
     for setting in (
         f"search_path = {SCHEMA}",
         f"statement_timeout = {STATEMENT_MS}",
         f"lock_timeout = {LOCK_MS}",
         f"idle_in_transaction_session_timeout = {STATEMENT_MS}",
         "jit = off",
+        "plan_cache_mode = force_generic_plan",
     ):
         connection.execute(cast(Any, f"SET {setting}"))
 

@@ -48,7 +48,7 @@ _COUNTED_ON = f"""
     WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
 """
 _NOT_INDEXED = (
-    "SELECT id, role, type, text FROM event e WHERE id > %s "
+    "SELECT id, role, type, text, session, timestamp_ms, visibility FROM event e WHERE id > %s "
     "AND NOT EXISTS (SELECT 1 FROM search s WHERE s.doc = e.id * 4) ORDER BY id LIMIT 2000"
 )
 _SHARED = (
@@ -190,7 +190,9 @@ class ServerTables:
         last = 0
         while rows := self._run(_NOT_INDEXED, (last,)).fetchall():
             with self._connection.transaction():
-                index_events(self._transaction(), rows)
+                tx = self._transaction()
+                tx.place({row[0]: row[4:] for row in rows})
+                index_events(tx, [row[:4] for row in rows])
             last = rows[-1][0]
             progress(last)
         with self._connection.transaction():
@@ -240,6 +242,11 @@ def _names(names: Sequence[str]) -> sql.Composed:
 def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection whose statements may take as long as they need."""
     with psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="mcp-memory move") as connection:
-        for setting in (f"search_path = {SCHEMA}", "jit = off", "lock_timeout = 15000"):
+        for setting in (
+            f"search_path = {SCHEMA}",
+            "jit = off",
+            "lock_timeout = 15000",
+            "maintenance_work_mem = '256MB'",
+        ):
             connection.execute(cast(Any, f"SET {setting}"))
         yield connection

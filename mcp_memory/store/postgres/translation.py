@@ -12,6 +12,9 @@ from typing import Any
 _PARTS = re.compile(r"'(?:[^']|'')*'|[^']+")
 _NUMBERED = re.compile(r"\?(\d+)")
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z_0-9]*)")
+#: A list of values, or one by itself; and what tells that rows are looked up by them.
+_HELD = re.compile(r"\b(NOT )?IN \((?:\?(?:, ?\?)*)\)|\?")
+_LOOKED_UP = re.compile(r"= (?:\?|ANY\(\?\))")
 _SPELLED = (
     # The order of a join is advice to SQLite alone, as are the names of indexes.
     (re.compile(r"CROSS JOIN (\w+ \w+) ON\b"), r"JOIN \1 ON"),
@@ -40,6 +43,32 @@ def translated(sql: str) -> str:
         return re.sub(r"\?", lambda _: f"%(p{next(count)})s", part) if numbered else part.replace("?", "%s")
 
     return "".join(map(placed, _PARTS.findall(sql)))
+
+
+@lru_cache(maxsize=2048)
+def by_keys(sql: str) -> tuple[str, tuple[int, ...]] | None:
+    """A statement that looks rows up by their numbers, with each list as one array; None if it is another one.
+
+    With it comes of how many values each array is made, 0 for a value by itself. Its plan is the same whatever the
+    numbers are, so that it need not be made each time, which takes longer than to run it: there is a table to look at
+    for every quarter. Of other statements the plan depends on the values, such as how many rows are wanted.
+    """
+    if not sql.lstrip().startswith("SELECT") or "LIMIT ?" in sql or _NUMBERED.search(sql) or _NAMED.search(sql):
+        return None
+    sizes: list[int] = []
+
+    def held(found: re.Match[str]) -> str:
+        sizes.append(0 if found[0] == "?" else found[0].count("?"))
+        return "?" if found[0] == "?" else "<> ALL(?)" if found[1] else "= ANY(?)"
+
+    told = "".join(part if part[0] == "'" else _HELD.sub(held, part) for part in _PARTS.findall(sql))
+    return (translated(told), tuple(sizes)) if _LOOKED_UP.search(told) else None
+
+
+def in_arrays(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """The values as the placeholders of `by_keys` take them."""
+    left = iter(values)
+    return [list(itertools.islice(left, size)) if size else next(left) for size in sizes]
 
 
 def bound(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:

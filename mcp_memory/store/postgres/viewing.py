@@ -19,7 +19,7 @@ from psycopg import errors
 from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import NotAllowed, StoreError
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresDatabase, PostgresSnapshot, PostgresTransaction
-from mcp_memory.store.postgres.translation import bound, translated
+from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import Row, Values, finished
 
 P = ParamSpec("P")
@@ -93,12 +93,17 @@ class SeenLink(Link):
 
     def told(self, sql: str) -> str:
         """What PostgreSQL is told."""
-        seen = guarded(translated(sql))
+        return self._seen(translated(sql))
+
+    def _seen(self, told: str) -> str:
+        seen = guarded(told)
         for mark, part in self._parts.items():
             seen = seen.replace(mark, part)
         return seen
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
+        if (keyed := by_keys(sql)) and all(type(value) is int for value in values):
+            return self._look_up(self._seen(keyed[0]), in_arrays(cast(Any, values), keyed[1]))
         told = self.told(sql)
         return self.raw.execute(cast(Any, told), bound(told, values))
 
