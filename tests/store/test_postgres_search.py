@@ -13,6 +13,7 @@ from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.store.postgres.index import PostgresIndex
 from mcp_memory.store.postgres.matching import Visible
 from mcp_memory.store.postgres.store import PostgresStore
+from mcp_memory.store.postgres.translation import by_keys, in_arrays
 from tests.postgres import new_database
 from tests.store.engines import build, said
 
@@ -100,3 +101,15 @@ async def test_what_the_tree_says_is_for_all_who_may_read_its_project() -> None:
         kinds = frozenset({"segment", "day"})
         assert await index_for(store, "bob", 1).search(terms, Within(), kinds=kinds, limit=9)
         assert await index_for(store, "bob").search(terms, Within(), kinds=kinds, limit=9) == []
+
+
+def test_a_statement_that_looks_rows_up_takes_its_numbers_as_arrays() -> None:
+    sql = "SELECT '?' FROM event e WHERE e.id IN (?,?,?) AND e.session NOT IN (?) AND e.tokens > ? LIMIT 2"
+    told, sizes = by_keys(sql) or ("", ())
+    assert told == "SELECT '?' FROM event e WHERE e.id = ANY(%s) AND e.session <> ALL(%s) AND e.tokens > %s LIMIT 2"
+    assert in_arrays([1, 2, 3, 4, 5], sizes) == [[1, 2, 3], [4], 5]
+    # Of these the plan depends on the values.
+    assert by_keys("SELECT id FROM event WHERE session = ? LIMIT ?") is None
+    assert by_keys("SELECT id FROM event WHERE id > ?") is None
+    assert by_keys("SELECT id FROM event WHERE id = :number") is None
+    assert by_keys("UPDATE event SET tokens = 1 WHERE id = ?") is None
