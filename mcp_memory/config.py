@@ -205,6 +205,8 @@ class Settings:
     token_file, config_file = _Place("token"), _Place("config.toml")
     #: Who one is on a team's server; without it there is no team.
     account = _Place("team.json")
+    #: What was last heard of it.
+    team_known = _Place("team-known.json")
 
 
 Rows = dict[str, dict[str, "Field[Any]"]]

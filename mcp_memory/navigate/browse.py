@@ -115,7 +115,7 @@ async def ref_of(reader: ReadStore, scope: Scope, node_id: str) -> tuple[NodeRef
     ref, named = parse_node_id(node_id)
     named = scope.slug_of(named) if named else None
     if named and named.startswith(TEAM):
-        raise NotFound(f"{node_id.strip()[:120]} is of a team's memory, which this one is no part of.", JOIN_TEAM)
+        raise NotFound(f"{node_id.strip()[:120]} is of a team's memory, not of this one.", JOIN_TEAM)
     scope.admit(named or scope.project or "")
     if ref.shortened:
         return await _whole(reader, scope, ref, named or scope.project)

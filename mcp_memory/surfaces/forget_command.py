@@ -164,7 +164,8 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
-        await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
+        # What was heard of a team may quote the same words, and is heard anew.
+        await to_thread.run_sync(_remove, [*spooled, *made, app.settings.team_known], app.settings.home)
     local = await app.inbox.forget(reach, dry_run=dry_run)
     if not dry_run:
         found, _ = await app.store.forget(wish, dry_run=False)

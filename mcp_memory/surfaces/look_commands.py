@@ -19,7 +19,7 @@ from mcp_memory.domain.events import Event, parse_ulid, short_session
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, event_grip_id, foremost, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, covering, local_day, parse_node_id
-from mcp_memory.errors import BadId, UnknownTimePhrase, UsageError
+from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, NodeView, OpenedGrip, Topic, node_of, ref_of, topic_of
@@ -34,6 +34,8 @@ from mcp_memory.surfaces.terminal import Listed
 from mcp_memory.times.resolve import TimeRange
 
 BUDGET = 2_000
+#: Commands that name what they show by an id.
+_BY_ID = ("node", "grip")
 #: How many events a program may ask for around a grip.
 _ALL_AROUND = 1_000
 #: How many nodes of a level a table of contents without a budget shows.
@@ -60,11 +62,24 @@ def budget_of(options: argparse.Namespace, default: int = BUDGET) -> int:
 def from_one_moment(
     command: Callable[[Answers, argparse.Namespace], Coroutine[Any, Any, Answer]],
 ) -> Callable[[App, argparse.Namespace], Coroutine[Any, Any, Answer]]:
-    """Let a command read all that it shows as of one moment."""
+    """Let a command read all that it shows as of one moment.
+
+    An answer as agents get it has the team's part, if the user has joined one; an id that is not found here is looked
+    for there and told in that form. No one else can be asked while one moment is read.
+    """
 
     @wraps(command)
     async def run(app: App, options: argparse.Namespace) -> Answer:
-        return await app.answers.at_once(lambda here: command(here, options))
+        answers = app.answers
+        if answers.team and not options.json and getattr(options, "budget", None) is not None:
+            return await command(answers, options)
+        try:
+            return await answers.at_once(lambda here: command(here, options))
+        except NotFound:
+            if answers.team is None or options.json or command.__name__ not in _BY_ID:
+                raise
+            options.budget = BUDGET
+            return await command(answers, options)
 
     return run
 
@@ -182,7 +197,7 @@ def hit_entry(answers: Answers, hit: Hit, title: str = "", *, several: bool = Fa
         answers.renderer.moment(hit.start_ms),
         f"s:{short_session(hit.session_id)}" if hit.session_id else "",
     )
-    facts = [fact for fact in (when, title, hit.project if several else "", session) if fact]
+    facts = [fact for fact in (when, title, hit.project if several else "", hit.author, session) if fact]
     if not hit.role:
         points = [line.removeprefix("- ") for line in hit.passage.text.splitlines()]
         return Listed(hit.title, facts, hit.short_id or hit.id, [Listed(point, point=True) for point in points])
@@ -252,7 +267,7 @@ def _draw_node(answers: Answers, view: NodeView, scope: Scope, topic: Topic | No
     found, moment, facts = view.node, answers.renderer.moment, []
     if found.level is Level.SEGMENT:
         times = f"{moment(found.start_ms)} to {answers.renderer.clock(found.end_ms)}"
-        facts = [times, f"s:{short_session(found.session_id or '')}"]
+        facts = [times, *([found.author] if found.author else []), f"s:{short_session(found.session_id or '')}"]
     if found.written_by != "extractive":
         facts.append(f"by {found.written_by}")
     said = topic.said_in(found, _SAID) if topic else []
@@ -333,8 +348,14 @@ async def titles_of(reader: ReadStore, hits: Sequence[Hit]) -> dict[str, str]:
     return {name: node.title for name, node in nodes.items() if node}
 
 
-@from_one_moment
-async def search(answers: Answers, options: argparse.Namespace) -> Answer:
+async def search(app: App, options: argparse.Namespace) -> Answer:
+    """What this memory finds, as of one moment; and what the team's does, if the user has joined one."""
+    if app.answers.team:
+        return await _search(app.answers, options)
+    return await app.answers.at_once(lambda here: _search(here, options))
+
+
+async def _search(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = budget_of(options, 20_000 if options.json else BUDGET)
     found, page = await answers.teleport(
         options.query,

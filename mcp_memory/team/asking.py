@@ -25,7 +25,7 @@ from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import TEAM
 from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused
 from mcp_memory.store.port import Clock, Store
-from mcp_memory.team.account import KNOWN, TeamAccount, write_private
+from mcp_memory.team.account import TeamAccount, write_private
 from mcp_memory.team.client import PATIENCE_SECONDS, TeamClient
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class TeamKnown:
 
     @classmethod
     def load(cls, settings: Settings) -> TeamKnown:
-        path = settings.home / KNOWN
+        path = settings.team_known
         with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
             told = json.loads(path.read_bytes()[:_MOST_BYTES])
             projects = [{"slug": str(one["slug"]), "remote": str(one["remote"])} for one in told["projects"]]
@@ -63,7 +63,7 @@ class TeamKnown:
         return cls()
 
     def save(self, settings: Settings) -> None:
-        write_private(settings.home / KNOWN, asdict(self))
+        write_private(settings.team_known, asdict(self))
 
     def slug_of(self, project: ProjectName) -> str | None:
         """The team's name of a project, if it has it: by the remote, else by the name where one has no remote."""
@@ -170,6 +170,9 @@ class AskedTeam:
             if isinstance(one, dict)
         ]
         known.asked_ms = _now_ms()
+        # Another server of this machine may have fetched news meanwhile, or someone have erased them.
+        kept = await anyio.to_thread.run_sync(TeamKnown.load, self._settings)
+        known.news_ms, known.news = (kept.news_ms, kept.news) if kept.server == known.server else (0, {})
         await self._keep(known)
 
     async def _keep(self, known: TeamKnown) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import httpx2
 import pytest
+from anyio import to_thread
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_memory.app import App, open_app
 from tests.surfaces.client import ask, connected
+from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import reachable, team_server
 from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
 
@@ -150,3 +153,28 @@ async def test_an_agent_that_asks_the_teams_server_itself_has_the_same_ids_and_a
         assert "@team/shop" in await ask(agent, "toc_root", project="team/shop")
         found = await ask(agent, "teleport", query="idempotency key")
         assert "assistant ada s:ada-1" in found
+
+
+async def test_the_command_line_finds_what_others_said_and_follows_their_ids(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    del shell.environment["MCP_MEMORY_NOW"]
+    shell.environment["MCP_MEMORY_TEAM_TIMEOUT_MS"] = "10000"
+    repository(shell.cwd)
+
+    async def run(*words: str) -> str:
+        done = await to_thread.run_sync(lambda: shell.script(*words))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    async with team_server(tmp_path / "server", three_people) as desk, reachable(desk) as url:
+        await joined(shell.home, url, await desk.add_user("dan"))
+        hits = json.loads(await run("search", "payments idempotency key tests", "--json"))["hits"]
+        authors = {hit["session_id"]: hit["author"] for hit in hits if hit["session_id"]}
+        assert authors["ada-1"] == "ada"
+        assert authors["dan-1"] is None
+        drawn = await run("search", "idempotency key")
+        assert re.search(r"ada · s:ada-1", drawn), drawn
+        assert "ada: Decided: Let's go" in await run("node", f"toc:day:{THEN}@team/shop")
+        grip = next(hit["grip_id"] for hit in hits if hit["author"] == "ada")
+        assert "ada · session ada-1" in await run("grip", grip)
+        assert "The team's memory of this project:" in await run("toc", "--budget", "800")

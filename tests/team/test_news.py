@@ -8,6 +8,8 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.capture.inbox import read_brief
+from mcp_memory.domain.projects import Wish
+from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.team.asking import AskedTeam, TeamKnown
 from tests.surfaces.team_server import reachable, team_server
 from tests.surfaces.team_talk import NOW, OWN, REMOTE, joined, line, repository, tell, three_people
@@ -42,6 +44,11 @@ async def test_the_brief_has_two_lines_of_what_others_did_and_none_of_ones_own(t
             assert "Rule: Never log card numbers" in told[0]
             assert all(" grip:" in one for one in told)
             assert app.pipeline.compactor.tokens.count(brief(app)) <= app.settings.brief.budget_tokens
+
+            # What is to be forgotten here is not left in what was heard of others.
+            await carry_out(app, Wish(match="card numbers"), dry_run=False)
+            assert "card numbers" not in brief(app) + str(TeamKnown.load(settings))
+            await learn_news(app)
 
             # Once one has worked there again it is news no more.
             await tell(app, "", [line("23:00:00", "user", "Now let me look at the invoices.", "dan-2", NOW.date())])
