@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
@@ -18,7 +19,14 @@ from psycopg import errors
 
 from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import NotAllowed, StoreError
-from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresDatabase, PostgresSnapshot, PostgresTransaction
+from mcp_memory.store.postgres.database import (
+    SCHEMA,
+    Link,
+    PostgresDatabase,
+    PostgresSnapshot,
+    PostgresTransaction,
+    ended,
+)
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import Row, Values, finished
 
@@ -63,6 +71,13 @@ _REPLACED = GUARDED | INDEX
 _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
 )
+#: Where a project has to be one that the viewer may read.
+_IN = re.compile(r"\w\.\w+ = ANY \(§projects\)")
+#: A plan that is kept is the same for all viewers: who reads, and what, is looked up once when it runs.
+_VIEWER = "(SELECT current_setting('mcp_memory.viewer'))"
+_READABLE = "(SELECT current_setting('mcp_memory.projects')::bigint[])::bigint[]"
+_TEAMS = "x.visibility = 'team'"
+_WHOSE = (("§session", "y", "y.shared = 1"), ("§event", "y", _TEAMS), ("§found", "x", _TEAMS))
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
 _ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
@@ -78,32 +93,46 @@ def guarded(sql: str) -> str:
     return _READ.sub(part, sql)
 
 
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """What the marks in `GUARDED` and `INDEX` stand for: who reads which projects, both as SQL.
+
+    `kept`: for a plan that is kept. It says them as a number that is not 0, of which PostgreSQL expects that it leaves
+    out almost no row, so that what is asked for by number is found by its number, not in all that one may read.
+    """
+
+    viewer: str
+    projects: str
+    own: bool
+    kept: bool = False
+
+    def of(self, told: str) -> str:
+        """The statement, as this viewer may run it."""
+        seen = _IN.sub(lambda found: self._told(found[0].replace("§projects", self.projects)), guarded(told))
+        for mark, table, shared in _WHOSE:
+            mine = f"{table}.author = {self.viewer}"
+            seen = seen.replace(mark, self._told(mine if self.own else f"({shared} OR {mine})"))
+        return seen
+
+    def _told(self, condition: str) -> str:
+        return f"(CASE WHEN {condition} THEN 1 ELSE 0 END) <> 0" if self.kept else condition
+
+
 class SeenLink(Link):
     """A connection in a transaction of a viewer."""
 
     def __init__(self, link: Link, viewer: Viewer, projects: str, own: bool) -> None:
         super().__init__(link.raw)
-        mine, found = (f"{table}.author = {_quoted(viewer.name)}" for table in "yx")
-        self._parts = {
-            "§projects": f"{_quoted(projects)}::bigint[]",
-            "§session": mine if own else f"(y.shared = 1 OR {mine})",
-            "§found": found if own else f"(x.visibility = 'team' OR {found})",
-            "§event": mine if own else f"(x.visibility = 'team' OR {mine})",
-        }
+        self._seen = _Conditions(_quoted(viewer.name), f"{_quoted(projects)}::bigint[]", own)
+        self._seen_by_number = _Conditions(_VIEWER, _READABLE, own, kept=True)
 
     def told(self, sql: str) -> str:
         """What PostgreSQL is told."""
-        return self._seen(translated(sql))
-
-    def _seen(self, told: str) -> str:
-        seen = guarded(told)
-        for mark, part in self._parts.items():
-            seen = seen.replace(mark, part)
-        return seen
+        return self._seen.of(translated(sql))
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
         if (keyed := by_keys(sql)) and all(type(value) is int for value in values):
-            return self._look_up(self._seen(keyed[0]), in_arrays(cast(Any, values), keyed[1]))
+            return self._look_up(self._seen_by_number.of(keyed[0]), in_arrays(cast(Any, values), keyed[1]))
         told = self.told(sql)
         return self.raw.execute(cast(Any, told), bound(told, values))
 
@@ -130,11 +159,8 @@ class SeenDatabase(PostgresDatabase):
 
     def _read(self, work: Callable[[Link], Result]) -> Result:
         def once(link: Link) -> Result:
-            try:
+            with ended(link):
                 return work(self._enter(link, role_of(self._whole, link)))
-            finally:
-                if not link.raw.closed:
-                    link.raw.rollback()
 
         return self._tried(once)
 
