@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 
 from mcp_memory.domain.events import EventQuery, event_key, ulid
 from mcp_memory.surfaces.team import laptop_routes
+from mcp_memory.surfaces.team.serving import TAKEN_IN
 from tests.surfaces.team_server import TeamDesk, team_server
 
 pytestmark = pytest.mark.anyio
@@ -154,3 +156,28 @@ async def test_bodies_that_are_too_large_or_no_push_are_told_so(
         monkeypatch.setattr(laptop_routes, "MOST_SENT", 1_000)
         assert await status(b"x" * 2_000, {}) == 413
         assert await texts(desk) == []
+
+
+async def test_what_is_pushed_waits_for_its_turn_and_no_question_waits_for_it(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        await push(ada, line("1", "The walrus sleeps."))
+        turns = desk.memory.taking_in
+        others = [object() for _ in range(TAKEN_IN)]
+        for other in others:
+            await turns.acquire_on_behalf_of(other)
+        told: list[dict[str, Any]] = []
+
+        async def push_more() -> None:
+            told.append(await push(ada, line("2", "The walrus wakes.")))
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(push_more)
+                await anyio.wait_all_tasks_blocked()
+                asked = {"tool": "teleport", "arguments": {"query": "walrus"}, "project": "*"}
+                answer = (await bob.post("/team/ask", json=asked)).json()
+                assert [hit["text"] for hit in answer["hits"]] == ["The walrus sleeps."]
+                assert not told
+                for other in others:
+                    turns.release_on_behalf_of(other)
+        assert told == [{"new": 1, "known": 0, "refused": []}]
