@@ -137,7 +137,7 @@ def _session(number: int, a_day: int) -> Iterator[Captured]:
     minutes = 480 // a_day * (number % a_day) + rng.randrange(60)
     start = _BEGIN + timedelta(days=number // a_day, minutes=minutes)
     for index in range(SESSION_EVENTS):
-        kind, role, text = _turn(rng, index)
+        kind, role, text = turn(rng, index)
         yield Captured(
             client="bench",
             session_id=f"s{number}",
@@ -150,7 +150,8 @@ def _session(number: int, a_day: int) -> Iterator[Captured]:
         )
 
 
-def _turn(rng: random.Random, index: int) -> tuple[EventType, Role, str]:
+def turn(rng: random.Random, index: int) -> tuple[EventType, Role, str]:
+    """What is said at a place in a session."""
     if index % 6 == 0:
         return EventType.USER_MESSAGE, Role.USER, f"Please fix {LANGUAGE.text(rng, rng.randrange(1, 4))}"
     if index % 2:
