@@ -178,6 +178,9 @@ class ReadStore(SearchIndex, Protocol):
 
     async def clients(self) -> list[str]: ...
 
+    async def people(self) -> list[str]:
+        """Who of a team has said something; no one in a memory of one's own."""
+
     async def session_list(self, query: SessionQuery) -> list[SessionInfo]: ...
 
     async def changed_files(self, project: str | None, tools: Collection[str], limit: int) -> list[FileActivity]:

@@ -93,7 +93,7 @@ async def test_a_member_sees_what_is_the_teams_and_what_it_said_itself() -> None
         assert await texts(store, EventQuery()) == everything
         assert await texts(store.seen_by(ADA), EventQuery()) == everything
         assert await texts(store.seen_by(BOB), EventQuery()) == [everything[0], everything[2]]
-        assert await texts(store.seen_by(BOB, own=True), EventQuery()) == [everything[2]]
+        assert await texts(store.seen_by(BOB, "bob"), EventQuery()) == [everything[2]]
         assert await store.seen_by(BOB).sessions("", 9) == ["b1", "a1"]
         assert (await store.seen_by(BOB).counts()).events == 2
 

@@ -84,8 +84,8 @@ _INDEX = """
 """
 _INDEX_NODES = partial(
     _INDEX.format,
-    columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, '', 'team'",
-    joined="(doc, weight, spoken, tool, terms) JOIN node n ON n.id = v.doc / 4",
+    columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, coalesce(s.author, ''), 'team'",
+    joined="(doc, weight, spoken, tool, terms) JOIN node n ON n.id = v.doc / 4 LEFT JOIN session s ON s.id = n.session",
 )
 _INDEX_EVENTS = partial(
     _INDEX.format,

@@ -26,6 +26,8 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 _OF_PROJECT = "SELECT x.* FROM {0} x WHERE x.project = ANY (§projects)"
 _OF_SESSION = "SELECT x.* FROM {0} x JOIN session y ON y.id = x.session WHERE y.project = ANY (§projects) AND §session"
+#: Of a person what it said, and the periods in which it said something.
+_NODE = "SELECT x.* FROM node x WHERE x.project = ANY (§projects) AND §node"
 _OF_NODE = "SELECT x.* FROM {0} x JOIN node y ON y.id = x.node WHERE y.project = ANY (§projects)"
 #: What a viewer may read of each table that holds something of someone.
 GUARDED = {
@@ -38,9 +40,10 @@ GUARDED = {
     "event": (
         "SELECT x.* FROM event x JOIN session y ON y.id = x.session WHERE y.project = ANY (§projects) AND §event"
     ),
+    "node": _NODE,
     **{
         table: _OF_PROJECT.format(table)
-        for table in ("project_alias", "node", "mention", "removed_node", "erased", "dirty_node", "dirty_brief")
+        for table in ("project_alias", "mention", "removed_node", "erased", "dirty_node", "dirty_brief")
     },
     **{table: _OF_SESSION.format(table) for table in ("segment", "compaction", "dirty_session", "dirty_compaction")},
     "compaction_source": (
@@ -55,10 +58,15 @@ GUARDED = {
 }
 #: The index is kept from a viewer by its own columns alone: under row-level security PostgreSQL would not use it to
 #: find words. Its rows are numbers of what is then looked up in the tables above.
-INDEX = {"search": "SELECT x.* FROM search x WHERE x.project = ANY (§projects) AND (x.level >= 0 OR §found)"}
+INDEX = {"search": "SELECT x.* FROM search x WHERE x.project = ANY (§projects) AND (x.level >= 0 OR §found) AND §by"}
 #: Tables that a viewer reads as they are: what is true of all of the memory.
 OPEN = ("meta", "log_place", "migration", "lease", "quarter", "frequency")
 _REPLACED = GUARDED | INDEX
+#: Of segments those of a person, of periods those in which there is one.
+_TAKEN_PART = (
+    "EXISTS (SELECT 1 FROM node w JOIN session y ON y.id = w.session WHERE w.project = x.project AND w.level = 4 "
+    "AND w.start_ms BETWEEN x.start_ms AND x.end_ms AND y.author = {by} AND (x.level < 4 OR w.id = x.id))"
+)
 #: A table where it is read from, and the name it goes by there.
 _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
@@ -81,14 +89,17 @@ def guarded(sql: str) -> str:
 class SeenLink(Link):
     """A connection in a transaction of a viewer."""
 
-    def __init__(self, link: Link, viewer: Viewer, projects: str, own: bool) -> None:
+    def __init__(self, link: Link, viewer: Viewer, projects: str, by: str) -> None:
         super().__init__(link.raw)
         mine, found = (f"{table}.author = {_quoted(viewer.name)}" for table in "yx")
+        said = f" AND y.author = {_quoted(by)}" if by else ""
         self._parts = {
             "§projects": f"{_quoted(projects)}::bigint[]",
-            "§session": mine if own else f"(y.shared = 1 OR {mine})",
-            "§found": found if own else f"(x.visibility = 'team' OR {found})",
-            "§event": mine if own else f"(x.visibility = 'team' OR {mine})",
+            "§session": f"(y.shared = 1 OR {mine}){said}",
+            "§event": f"(x.visibility = 'team' OR {mine}){said}",
+            "§found": f"(x.visibility = 'team' OR {found})",
+            "§by": f"x.author = {_quoted(by)}" if by else "TRUE",
+            "§node": _TAKEN_PART.format(by=_quoted(by)) if by else "TRUE",
         }
 
     def told(self, sql: str) -> str:
@@ -111,9 +122,9 @@ class SeenLink(Link):
 class SeenDatabase(PostgresDatabase):
     """Reads of a viewer, over the connections of the memory that it is a view of. Nothing can be written here."""
 
-    def __init__(self, whole: PostgresDatabase, viewer: Viewer, *, own: bool = False) -> None:
+    def __init__(self, whole: PostgresDatabase, viewer: Viewer, by: str = "") -> None:
         super().__init__(whole.url, whole._pool)
-        self._whole, self._viewer, self._own = whole, viewer, own
+        self._whole, self._viewer, self._by = whole, viewer, by
         self._ending, self._away = whole._ending, whole._away
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
@@ -151,7 +162,7 @@ class SeenDatabase(PostgresDatabase):
         )
         while told.nextset():
             pass
-        return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._own)
+        return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._by)
 
     async def write(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
         return self._refuse()

@@ -39,6 +39,7 @@ class Audit:
         self._rows: list[AuditRow] = []
         self._wanted = anyio.Event()
         self._lost = 0
+        self._writing = anyio.Lock()
 
     def note(self, row: AuditRow) -> None:
         if len(self._rows) >= _WAITING:
@@ -77,10 +78,13 @@ class Audit:
 
     async def write(self) -> None:
         """Write what was gathered. What cannot be written now waits."""
-        self._wanted = anyio.Event()
-        rows, self._rows = self._rows, []
-        if not rows:
-            return
+        async with self._writing:
+            self._wanted = anyio.Event()
+            rows, self._rows = self._rows, []
+            if rows:
+                await self._write(rows)
+
+    async def _write(self, rows: list[AuditRow]) -> None:
         try:
             store = await self._memory.register()
             await store.note_audit(rows, self._memory.now_ms() - KEPT_MS, KEPT_ROWS)

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_memory.domain.people import AuditRow, Viewer
 from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
-from mcp_memory.surfaces.team.door import Door, door_page
 from mcp_memory.surfaces.team.identity import asking
 from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.team.pages import Door, door_page
 from mcp_memory.surfaces.web.access import ENTRANCE, STATIC
 from mcp_memory.surfaces.web.routes import once_more
 

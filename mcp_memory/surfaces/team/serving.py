@@ -33,10 +33,10 @@ from mcp_memory.surfaces.http import (
 from mcp_memory.surfaces.server import Memory, Opener, build_server, prepared
 from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
-from mcp_memory.surfaces.team.door import Door
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
 from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.team.pages import Door, TeamSite
 from mcp_memory.surfaces.web.routes import viewer
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: b
     """The whole surface, guarded: MCP under its path, what laptops ask under /team/, the viewer everywhere else."""
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = build_server(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    door = Door(memory)
+    door = Door()
     pages, laptops = (
-        viewer(memory, door),
+        viewer(TeamSite(memory, door)),
         Starlette(routes=laptop_routes.table(memory), exception_handlers=laptop_routes.TROUBLE),
     )
 

@@ -114,6 +114,7 @@ def _hit(here: Answers, hit: Hit) -> Data:
         "title": safe(hit.title, 120),
         "html": _words(hit.passage, hit.role, _SHOWN, hit.matched),
         "role": hit.role,
+        "author": hit.author,
         "score": hit.score,
         "band": hit.band,
         "matched": hit.matched,
