@@ -66,6 +66,8 @@ _WRITING = 7_265_021_001
 _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
+    # Keys are looked up before they are written, so another has written the same just now.
+    errors.UniqueViolation,
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,

@@ -170,7 +170,9 @@ class TeamGuard:
     def _note(self, scope: Scope, name: str, status: int) -> None:
         outcome = "ok" if status < 400 else "refused" if status < 500 else "failed"
         project, many = scope.get("team_audit", ("", 0))
-        told = f"{scope['method']} {scope['path']}"[:200]
+        # Of a page its kind: what it is of may be named by what was said.
+        parts = scope["path"].split("/")
+        told = f"{scope['method']} {'/'.join(parts[: 3 if parts[1:2] == ['team'] else 2])}"[:200]
         self.audit.note(AuditRow(_now_ms(), name, told, project, many, outcome))
 
     def _address(self, scope: Scope) -> str:

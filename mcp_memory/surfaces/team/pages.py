@@ -62,9 +62,9 @@ class TeamSite(Site):
         return app.seen_by(current(), person) if person else app
 
     async def around(self, app: App, request: Request) -> Data:
-        people = await (await self._team.app()).store.people()
         asked = request.query_params.get("person", "")
-        return {"viewer": app.viewer, "people": people, "asked_person": asked if asked in people else ""}
+        people = {*await (await self._team.app()).store.people(), asked} - {""}
+        return {"viewer": app.viewer, "people": sorted(people), "asked_person": asked}
 
     async def pulse(self, app: App) -> Data:
         return {"status": await app.status(brief=True), "problems": [], "has_model": False}

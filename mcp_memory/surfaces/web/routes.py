@@ -140,7 +140,7 @@ class Site:
         """What a person may ask: everything, whatever agents are kept from."""
         app = await self.app(request)
         renderer = replace(app.answers.renderer, typed=True)
-        return replace(app.answers, reach=Reach.EVERYTHING, renderer=renderer)
+        return replace(app.answers, reach=Reach.TEAM if app.viewer else Reach.EVERYTHING, renderer=renderer)
 
     async def read(self, view: View, request: Request) -> Data:
         asked = Asked(request.path_params, request.query_params)
@@ -166,6 +166,8 @@ class Site:
             "here": partial(_here, request),
             **await self.around(app, request),
         }
+        # All links of a page keep to the person whose part is looked at.
+        own["url"] = partial(url, person=own["asked_person"])
         assert own.keys().isdisjoint(data), "a view gives a name to something that every page has by it"
         return HTMLResponse(environment().get_template(template).render(own | data), status)
 

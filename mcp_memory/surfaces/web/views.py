@@ -21,6 +21,7 @@ from mcp_memory.domain.toc import Level, Scope, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
 from mcp_memory.navigate import browse, overview
 from mcp_memory.navigate.answers import Answers
+from mcp_memory.search.hits import attributed
 from mcp_memory.surfaces.web import markup
 
 Data = dict[str, Any]
@@ -99,11 +100,22 @@ def _bullets(bullets: Sequence[Bullet]) -> list[Data]:
     ]
 
 
+async def _attributed(here: Answers, asked: Asked, nodes: list[Node]) -> list[Node]:
+    """Of a team each bullet with who said it; if a person is named, of periods those bullets alone."""
+    nodes = await attributed(here.reader, nodes, team=here.reach is browse.Reach.TEAM)
+    person = asked.get("person")
+
+    def part(node: Node) -> Node:
+        return replace(node, bullets=tuple(bullet for bullet in node.bullets if bullet.author == person))
+
+    return [part(node) if person and node.level is not Level.SEGMENT else node for node in nodes]
+
+
 async def contents(here: Answers, asked: Asked) -> Data:
     """The years, newest first, each with its months; the newest month with its days."""
     scope = await scope_of(here, asked)
-    years = []
-    for year in await here.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 60)):
+    found, years = await here.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 60)), []
+    for year in await _attributed(here, asked, found):
         months = await here.reader.nodes(NodeQuery(year.project, parent=year.ref, bullets=False))
         years.append(
             node_line(year) | {"bullets": _bullets(year.bullets), "months": [node_line(month) for month in months]}
@@ -116,7 +128,7 @@ async def node(here: Answers, asked: Asked) -> Data:
     """A node with the way to it, its bullets, what lies beneath and beside it."""
     scope = Scope(None, None)
     view, _ = await browse.get_node(here.reader, scope, asked.path["node_id"], None, outline=True)
-    found = view.node
+    [found] = await _attributed(here, asked, [view.node])
     trail = await here.reader.nodes(NodeQuery(found.project, tuple(reversed(ancestors(found.ref))), bullets=False))
     parent = found.ref.parent
     siblings = await here.reader.nodes(NodeQuery(found.project, parent=parent, bullets=False)) if parent else []
@@ -181,6 +193,7 @@ async def day(here: Answers, asked: Asked) -> Data:
     if when is None:
         raise NotFound(f"{asked.path['day'][:40]!r} is no day.")
     nodes = await here.reader.nodes(NodeQuery.touching(scope.project, Level.DAY, when.start_ms, when.end_ms, 100))
+    nodes = await _attributed(here, asked, nodes)
     days = [node_line(node) | {"bullets": _bullets(node.bullets)} for node in nodes]
     return {"title": asked.path["day"], "days": days, "when": when.told(here.renderer.moment)}
 
