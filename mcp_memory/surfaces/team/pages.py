@@ -105,5 +105,5 @@ class TeamSite(Site):
 
 def door_page(told: str = "") -> Response:
     """The page that asks for a token."""
-    page = environment().get_template("team_door.html").render(told=told, entrance=ENTRANCE)
+    page = environment().get_template("team_door.html").render(told=told, entrance=ENTRANCE, onward="")
     return HTMLResponse(page, 401, {**HEADERS, "www-authenticate": "Bearer"})
