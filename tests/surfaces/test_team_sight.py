@@ -7,18 +7,21 @@ are the same to the letter, errors, counts and completions included. What the se
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
+from mcp_memory.domain.people import AuditRow
+from mcp_memory.surfaces.resources import PROMPTS
 from mcp_memory.surfaces.team.asking_routes import TOOLS
 from mcp_memory.surfaces.team.laptop_routes import HANDLERS
 from tests.surfaces.team_server import TeamDesk
 from tests.surfaces.team_talk import REMOTE
 from tests.surfaces.team_world import CLOSED, OWN, PROJECT, team, values_of, without_secrets
-from tests.surfaces.walk import Values, Walk, agree, calls
+from tests.surfaces.walk import Values, Walk, calls
 
 Answers = dict[str, list[str]]
 #: What changes the memory that others are asked about; bob, who comes last, calls it, too.
@@ -32,12 +35,17 @@ _PLACE = re.compile(r"\d+ tokens · [^\]]*since='snap:[\w.]+'|\"server\":\"\w+\"
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
-    """By who asked, all that was answered."""
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Answers], list[AuditRow]]:
     return anyio.run(ask_everyone, tmp_path_factory.mktemp("team"))
 
 
-async def ask_everyone(place: Path) -> dict[str, Answers]:
+@pytest.fixture(scope="module")
+def answers(asked: tuple[dict[str, Answers], list[AuditRow]]) -> dict[str, Answers]:
+    """By who asked, all that was answered."""
+    return asked[0]
+
+
+async def ask_everyone(place: Path) -> tuple[dict[str, Answers], list[AuditRow]]:
     """Ada comes first, so that nothing of hers is left for those after her."""
     async with team(place / "1") as desk, team(place / "2", without_secrets) as other:
         values = await values_of(desk)
@@ -46,13 +54,14 @@ async def ask_everyone(place: Path) -> dict[str, Answers]:
             "root": await over_mcp(desk, "root", values, WRITERS),
             "eve": await as_laptop(desk, "eve", {**values, "query": ["payment importer"], "topic": ["importer"]}),
         }
-        for name, asked in (("bob", desk), ("unaware", other)):
-            told[name] = await over_mcp(asked, "bob", values) | await as_laptop(asked, "bob", values)
-        return told
+        for name, where in (("bob", desk), ("unaware", other)):
+            told[name] = await over_mcp(where, "bob", values) | await as_laptop(where, "bob", values)
+        await desk.memory.audit.write()
+        return told, await desk.store.audit("bob", 10_000)
 
 
 async def over_mcp(desk: TeamDesk, name: str, values: Values, leaves: Collection[str] = ()) -> Answers:
-    async with desk.agent(name, asks=agree) as agent:
+    async with desk.agent(name) as agent:
         return await Walk(agent, values, leaves).everything()
 
 
@@ -107,3 +116,25 @@ def test_who_said_it_is_told_it_by_everything_that_can_be_asked(answers: dict[st
     for name in ("teleport", "expand_grip", "build_context", "session_context", "ask teleport"):
         assert [word for word in (*OWN, CLOSED) if word not in ada[name]] == [], name
     assert answers["ada"]["memory://status"] != answers["bob"]["memory://status"]
+
+
+def test_every_question_has_one_row_in_the_audit_which_does_not_say_what_was_asked(
+    asked: tuple[dict[str, Answers], list[AuditRow]],
+) -> None:
+    answers, rows = asked
+    assert Counter(row.action for row in rows) == {action(name): len(told) for name, told in answers["bob"].items()}
+    assert {row.project for row in rows} <= {"", "*", "shop", CLOSED, PROJECT}
+    assert {row.outcome for row in rows} == {"ok", "refused"}
+    named = {row.action: row.many for row in rows}
+    assert all(named[action(name)] for name in ("toc_root", "teleport", "memory://toc", "ask teleport"))
+
+
+def action(name: str) -> str:
+    """How the audit calls what gave an answer."""
+    if name.startswith("memory://"):
+        return f"resources/read {name.partition('{')[0]}"
+    if name.startswith("/"):
+        return f"GET {name}"
+    if name == "completion":
+        return "completion/complete"
+    return name if name.startswith("ask ") else f"{'prompts/get' if name in PROMPTS else 'tools/call'} {name}"

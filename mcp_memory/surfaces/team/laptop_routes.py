@@ -90,8 +90,9 @@ async def push(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     refused = [*portion.refused, *({"event_id": ids[key], "reason": why} for key, why in received.refused.items())]
     if received.new:
         app.pipeline.wake.set()
-    projects = {intake.label for intake in intakes}
-    _count(request, received.new, projects.pop() if len(projects) == 1 else "")
+    places = {(intake.root, intake.label, intake.remote) for intake in intakes}
+    project = await store.project_of_root(*places.pop()) if len(places) == 1 else None
+    _count(request, received.new, project or "")
     return {"new": received.new, "known": received.known, "refused": refused}
 
 
@@ -109,7 +110,7 @@ async def withdraw(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
 
 def _count(request: Request, many: int, project: str = "") -> None:
     """Let the audit tell how many it were."""
-    request.scope["team_audit"] = (project[:200], many)
+    request.scope["team_audit"] = (project, many)
 
 
 async def _body(request: Request) -> bytes:
