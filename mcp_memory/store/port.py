@@ -410,8 +410,8 @@ class Store(ReadStore, SharedLog, Protocol):
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
         """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
 
-    async def changes(self) -> int:
-        """A number that is another one whenever someone else has written."""
+    async def changes(self, *, own: bool = False) -> int:
+        """A number that is another one whenever someone else has written; with `own` also when we have."""
 
     async def timezone(self, preferred: str) -> str:
         """The zone whose days the tree is made of: chosen once, kept until a rebuild."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from anyio import to_thread
 from psycopg import errors
@@ -136,8 +136,8 @@ class SeenDatabase(PostgresDatabase):
     async def read_as_transaction(self, work: Callable[[Any], Result]) -> Result:
         return await self.read(lambda link: work(PostgresTransaction(link)))
 
-    async def data_version(self) -> int:
-        return await self._whole.data_version()
+    async def data_version(self, *, own: bool = False) -> int:
+        return await self._whole.data_version(own=own)
 
     def _read(self, work: Callable[[Link], Result]) -> Result:
         def once(link: Link) -> Result:
@@ -164,16 +164,8 @@ class SeenDatabase(PostgresDatabase):
             pass
         return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._by)
 
-    async def write(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
-        return self._refuse()
-
-    async def write_alone(
-        self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs
-    ) -> Result:
-        return self._refuse()
-
-    def write_here(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
-        return self._refuse()
+    def _write(self, work: Callable[[Any], Result], alone: bool, tells: bool = True) -> Result:
+        self._refuse()
 
     async def run_alone(self, sql: str) -> None:
         self._refuse()
