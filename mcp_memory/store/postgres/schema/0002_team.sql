@@ -72,7 +72,7 @@ CREATE FUNCTION viewer() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 -- The projects that a viewer may read: open ones and those of which it is a member, in which there is anything for it.
 CREATE FUNCTION projects_of(who text) RETURNS bigint[]
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = mcp_memory AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = mcp_memory, pg_temp AS $$
     SELECT coalesce(array_agg(p.id ORDER BY p.id), '{}') FROM project p
     WHERE who IS NOT NULL
       AND (NOT EXISTS (SELECT 1 FROM team_member m WHERE m.project = p.id)
