@@ -71,6 +71,8 @@ _TAKEN_PART = (
 _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
 )
+#: Where it is put in who reads, and what.
+_MARK = re.compile(r"§\w+")
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
 _ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
@@ -107,10 +109,8 @@ class SeenLink(Link):
         return self._seen(translated(sql))
 
     def _seen(self, told: str) -> str:
-        seen = guarded(told)
-        for mark, part in self._parts.items():
-            seen = seen.replace(mark, part)
-        return seen
+        # All at once: what is put in holds names, and is not looked through again.
+        return _MARK.sub(lambda found: self._parts[found[0]], guarded(told))
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
         if (keyed := by_keys(sql)) and all(type(value) is int for value in values):
@@ -175,7 +175,7 @@ class SeenDatabase(PostgresDatabase):
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''").replace("%", "%%") + "'"
+    return "'" + text.replace("\0", "").replace("'", "''").replace("%", "%%") + "'"
 
 
 def role_of(database: PostgresDatabase, link: Link) -> str:
