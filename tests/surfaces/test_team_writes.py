@@ -16,7 +16,7 @@ from mcp_memory.store.postgres.database import SCHEMA
 from tests.surfaces.client import Era, ask, refused, said
 from tests.surfaces.team_server import BASE, TeamDesk, team_server
 from tests.surfaces.team_talk import three_people
-from tests.surfaces.team_world import ALONE, HIDDEN_SESSION, NOTE, OWN, WITHIN, team, values_of
+from tests.surfaces.team_world import ALONE, CLOSED, HIDDEN_SESSION, NOTE, OWN, WITHIN, team, values_of
 from tests.surfaces.test_team_incoming import body, line
 from tests.surfaces.walk import Walk, agree
 
@@ -90,6 +90,16 @@ async def test_a_member_forgets_what_it_said_and_nothing_of_others(tmp_path: Pat
             assert "Forgot 0" not in await ask(ada, "forget", **wish, confirm=True)
         left = {event.text for event in await desk.store.events(EventQuery())}
         assert not [text for text in left if any(word in text for word in (ALONE, NOTE, WITHIN))]
+
+
+async def test_an_admin_writes_what_any_member_may(tmp_path: Path) -> None:
+    async with team(tmp_path) as desk, desk.agent("root", asks=agree) as agent, desk.client("root") as laptop:
+        assert "Others said that" in await refused(agent, "forget", session_id="ada-1", confirm=True)
+        assert "no project" in await refused(agent, "remember", text="Into the closed one.", project=CLOSED)
+        pushed = _plain([line("1", "Into the closed one.", project=CLOSED, remote="")])
+        told = (await laptop.post("/team/push", content=pushed)).json()
+        assert (told["new"], told["refused"][0]["reason"][:16]) == (0, "you are no membe")
+        assert "Remembered" in await ask(agent, "remember", text="A note of root's.", project="shop")
 
 
 async def test_who_asks_is_told_by_the_token_and_by_nothing_else(tmp_path: Path) -> None:
