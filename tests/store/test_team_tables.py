@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from mcp_memory.app import open_app
+from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.people import MEMBER, Viewer
 from mcp_memory.store.postgres.database import SCHEMA
 from mcp_memory.store.postgres.store import PostgresStore
@@ -126,7 +127,7 @@ HOSTILE = (
     f"{HUSH}' OR ''='",
     f"{HUSH}:* | !x & \\' §projects §session %s ? :project",
     "') UNION SELECT text FROM event --\0",
-    " OR (SELECT set_config($$mcp_memory.viewer$$, $$ada$$, true)) IS NOT NULL OR $$ = §session §found §by",
+    " OR set_config($$mcp_memory.viewer$$, $$ada$$, true) IS NOT NULL OR y.author = $$§by$$ OR y.author = ",
 )
 
 
@@ -146,7 +147,7 @@ async def test_no_words_of_a_question_become_words_of_a_statement(tmp_path: Path
             assert await bob.store.known([words]) == {}
             assert await bob.store.slugs() == ["alpha"]
             # Nor those of a name: of a person's that is asked for by a page, and of the one who asks.
-            assert await app.seen_by(BOB, words).store.sessions("", 9) == []
+            assert await app.seen_by(BOB, words).store.events(EventQuery()) == []
             assert await store.seen_by(Viewer(words)).sessions("", 9) == ["a1"]
         hits, _ = await ada.answers.teleport(HOSTILE[1], "*", None, budget=2_000)
         assert [hit for hit in hits.hits if f"the {HUSH}" in str(hit)]
