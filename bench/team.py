@@ -28,6 +28,7 @@ import psycopg
 
 from bench.measure import REPO, Figure, p95
 from mcp_memory.domain.events import event_key, ulid
+from mcp_memory.store.postgres.store import PostgresStore
 from tests.postgres import Server, free_port, new_server, programs
 
 LAPTOPS, AGENTS = 50, 50
@@ -68,15 +69,14 @@ class TeamServer:
     def env(self) -> dict[str, str]:
         return {**os.environ, "MCP_MEMORY_HOME": str(self.home), "MCP_MEMORY_STORE_URL": self.url}
 
-    def command(self, *words: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "mcp_memory", *words, "--json"],
-            env=self.env(),
-            cwd=REPO,
-            capture_output=True,
-            check=True,
-        )
-        return json.loads(done.stdout)
+    async def members(self) -> list[str]:
+        """The tokens of as many members as there are laptops."""
+        now = time.time_ns() // 1_000_000
+        async with PostgresStore.open(self.url) as store:
+            return [
+                await store.add_user(f"dev{number:02}", "member", now, now + 86_400_000)
+                for number in range(max(LAPTOPS, AGENTS))
+            ]
 
     def start(self) -> None:
         words = ["serve", "--http", "--team", "--port", str(self.port)]
@@ -200,10 +200,7 @@ async def team(scratch: Path, name: str) -> AsyncIterator[tuple[Server, TeamServ
     home.mkdir(parents=True, exist_ok=True)
     server = TeamServer(home, database.new_database(), free_port())
     try:
-        tokens = [
-            str(server.command("team", "user", "add", f"dev{number:02}")["token"])
-            for number in range(max(LAPTOPS, AGENTS))
-        ]
+        tokens = await server.members()
         server.start()
         await up(server, tokens[0])
         yield database, server, tokens

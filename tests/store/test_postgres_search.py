@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.domain.events import Event, EventType, Intake
+from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.terms import Within, terms_of
+from mcp_memory.store.postgres.database import Link
 from mcp_memory.store.postgres.index import PostgresIndex
 from mcp_memory.store.postgres.matching import Visible
 from mcp_memory.store.postgres.store import PostgresStore
-from mcp_memory.store.postgres.translation import by_keys, in_arrays
+from mcp_memory.store.postgres.translation import by_keys, in_arrays, translated
 from tests.postgres import new_database
 from tests.store.engines import build, said
 
@@ -113,3 +115,30 @@ def test_a_statement_that_looks_rows_up_takes_its_numbers_as_arrays() -> None:
     assert by_keys("SELECT id FROM event WHERE id > ?") is None
     assert by_keys("SELECT id FROM event WHERE id = :number") is None
     assert by_keys("UPDATE event SET tokens = 1 WHERE id = ?") is None
+
+
+async def test_what_is_kept_of_a_plan_outlives_the_read_and_serves_every_viewer() -> None:
+    async with memory() as store:
+        await two_people(store)
+        for viewer in ("ada", "bob", "ada"):
+            found = await store.seen_by(Viewer(viewer)).candidates([1, 2])
+            assert sorted(entry.document.author for entry in found.values() if isinstance(entry.document, Event))
+
+        def kept(link: Link) -> list[str]:
+            return [told for (told,) in link.execute("SELECT statement FROM pg_prepared_statements")]
+
+        told = await store.database.read(kept)
+        assert told
+        assert len(told) == len(set(told))
+        assert not any("'ada'" in each or "'bob'" in each for each in told)
+
+
+def test_a_few_rows_for_each_are_looked_up_beside_it() -> None:
+    each = (
+        "FROM segment g CROSS JOIN event e ON e.id IN (SELECT id FROM event WHERE (f(a) = (1) OR (b)) LIMIT 3) WHERE x"
+    )
+    assert translated(each) == (
+        "FROM segment g CROSS JOIN LATERAL (SELECT id FROM event WHERE (f(a) = (1) OR (b)) LIMIT 3) few "
+        "JOIN event e ON e.id = few.id WHERE x"
+    )
+    assert translated("FROM a CROSS JOIN b e ON e.id = a.id") == "FROM a JOIN b e ON e.id = a.id"

@@ -309,12 +309,9 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
 
     def _read(self, work: Callable[[Link], Result]) -> Result:
         def once(link: Link) -> Result:
-            link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            try:
+            with ended(link):
+                link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return work(link)
-            finally:
-                if not link.raw.closed:
-                    link.raw.rollback()
 
         return self._tried(once)
 
@@ -378,6 +375,17 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 if time.monotonic() > lost + _RESTART_SECONDS:
                     self._away.set()
                 self._ending.wait(_LOOK_SECONDS)
+
+
+@contextmanager
+def ended(link: Link) -> Iterator[None]:
+    """End what is read at once. What went well is committed: with a rollback psycopg lets go of all plans it keeps."""
+    try:
+        yield
+        link.raw.commit()
+    finally:
+        if not link.raw.closed:
+            link.raw.rollback()
 
 
 def configure(connection: psycopg.Connection[Any]) -> None:

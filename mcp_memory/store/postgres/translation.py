@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 #: A text in quotes, which is left alone, or what stands between two of them.
@@ -15,7 +15,14 @@ _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z_0-9]*)")
 #: A list of values, or one by itself; and what tells that rows are looked up by them.
 _HELD = re.compile(r"\b(NOT )?IN \((?:\?(?:, ?\?)*)\)|\?")
 _LOOKED_UP = re.compile(r"= (?:\?|ANY\(\?\))")
+#: What stands in brackets, with others in them, so many deep.
+_BRACKETS = reduce(lambda inner, _: rf"\((?:[^()]|{inner})*\)", range(5), "(?!)")
 _SPELLED = (
+    # A few rows for each: as the condition of a join it would be asked of all pairs there are.
+    (
+        re.compile(rf"CROSS JOIN (\w+) (\w+) ON \2\.id IN ({_BRACKETS})"),
+        r"CROSS JOIN LATERAL \3 few JOIN \1 \2 ON \2.id = few.id",
+    ),
     # The order of a join is advice to SQLite alone, as are the names of indexes.
     (re.compile(r"CROSS JOIN (\w+ \w+) ON\b"), r"JOIN \1 ON"),
     (re.compile(r" INDEXED BY \w+"), ""),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
@@ -18,7 +19,14 @@ from psycopg import errors
 
 from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import NotAllowed, StoreError
-from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresDatabase, PostgresSnapshot, PostgresTransaction
+from mcp_memory.store.postgres.database import (
+    SCHEMA,
+    Link,
+    PostgresDatabase,
+    PostgresSnapshot,
+    PostgresTransaction,
+    ended,
+)
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import Row, Values, finished
 
@@ -72,7 +80,17 @@ _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
 )
 #: Where it is put in who reads, and what.
-_MARK = re.compile(r"§\w+")
+_MARK = re.compile(r"(\w\.\w+ = ANY \()§projects\)|§\w+")
+#: What may be read, and what of that if one person's part is asked for.
+_SEEN = {
+    "§session": "(y.shared = 1 OR y.author = {viewer})",
+    "§event": "(x.visibility = 'team' OR y.author = {viewer})",
+    "§found": "(x.visibility = 'team' OR x.author = {viewer})",
+}
+_PART = {"§session": "y.author = {by}", "§event": "y.author = {by}", "§by": "x.author = {by}", "§node": _TAKEN_PART}
+#: A plan that is kept is the same for all viewers: who reads, and what, is looked up once when it runs.
+_VIEWER = "(SELECT current_setting('mcp_memory.viewer'))"
+_READABLE = "(SELECT current_setting('mcp_memory.projects')::bigint[])::bigint[]"
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
 _ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
@@ -88,33 +106,51 @@ def guarded(sql: str) -> str:
     return _READ.sub(part, sql)
 
 
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """What the marks in `GUARDED` and `INDEX` stand for: who reads which projects, and whose part of them, as SQL.
+
+    `kept`: for a plan that is kept. It says them as a number that is not 0, of which PostgreSQL expects that it leaves
+    out almost no row, so that what is asked for by number is found by its number, not in all that one may read.
+    """
+
+    viewer: str
+    projects: str
+    by: str
+    kept: bool = False
+
+    def of(self, told: str) -> str:
+        """The statement, as this viewer may run it."""
+        # All at once: what is put in holds names, and is not looked through again.
+        return _MARK.sub(self._put, guarded(told))
+
+    def _put(self, found: re.Match[str]) -> str:
+        if found[1]:
+            clauses = [f"{found[1]}{self.projects})"]
+        else:
+            clauses = [_SEEN[found[0]]] if found[0] in _SEEN else []
+            clauses += [_PART[found[0]]] if self.by and found[0] in _PART else []
+            clauses = [clause.format(viewer=self.viewer, by=self.by) for clause in clauses]
+        condition = " AND ".join(clauses) or "TRUE"
+        return f"(CASE WHEN {condition} THEN 1 ELSE 0 END) <> 0" if self.kept else condition
+
+
 class SeenLink(Link):
     """A connection in a transaction of a viewer."""
 
     def __init__(self, link: Link, viewer: Viewer, projects: str, by: str) -> None:
         super().__init__(link.raw)
-        mine, found = (f"{table}.author = {_quoted(viewer.name)}" for table in "yx")
-        said = f" AND y.author = {_quoted(by)}" if by else ""
-        self._parts = {
-            "§projects": f"{_quoted(projects)}::bigint[]",
-            "§session": f"(y.shared = 1 OR {mine}){said}",
-            "§event": f"(x.visibility = 'team' OR {mine}){said}",
-            "§found": f"(x.visibility = 'team' OR {found})",
-            "§by": f"x.author = {_quoted(by)}" if by else "TRUE",
-            "§node": _TAKEN_PART.format(by=_quoted(by)) if by else "TRUE",
-        }
+        part = _quoted(by) if by else ""
+        self._seen = _Conditions(_quoted(viewer.name), f"{_quoted(projects)}::bigint[]", part)
+        self._seen_by_number = _Conditions(_VIEWER, _READABLE, part, kept=True)
 
     def told(self, sql: str) -> str:
         """What PostgreSQL is told."""
-        return self._seen(translated(sql))
-
-    def _seen(self, told: str) -> str:
-        # All at once: what is put in holds names, and is not looked through again.
-        return _MARK.sub(lambda found: self._parts[found[0]], guarded(told))
+        return self._seen.of(translated(sql))
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
         if (keyed := by_keys(sql)) and all(type(value) is int for value in values):
-            return self._look_up(self._seen(keyed[0]), in_arrays(cast(Any, values), keyed[1]))
+            return self._look_up(self._seen_by_number.of(keyed[0]), in_arrays(cast(Any, values), keyed[1]))
         told = self.told(sql)
         return self.raw.execute(cast(Any, told), bound(told, values))
 
@@ -141,11 +177,8 @@ class SeenDatabase(PostgresDatabase):
 
     def _read(self, work: Callable[[Link], Result]) -> Result:
         def once(link: Link) -> Result:
-            try:
+            with ended(link):
                 return work(self._enter(link, role_of(self._whole, link)))
-            finally:
-                if not link.raw.closed:
-                    link.raw.rollback()
 
         return self._tried(once)
 

@@ -98,7 +98,9 @@ def project_of(tx: Transaction, root: str, label: str, remote: str = "") -> int:
     """
     root, label, remote = redact(root), redact(label), redact(remote)
     rows = tx.fetch(FIND, sought(root, label, remote))
-    known = not remote or (root and _last_remote(tx, root) == remote and rows and _leads(tx, root) == rows[0][0])
+    known = not remote or (rows and _leads(tx, root or _REMOTE + remote) == rows[0][0])
+    if root and remote:
+        known = known and _last_remote(tx, root) == remote
     # As it was when this place was last seen; and whoever takes the project away meanwhile is waited for.
     if rows and known and tx.fetch(f"SELECT id FROM project WHERE id = ? {tx.held}", (rows[0][0],)):
         return int(rows[0][0])

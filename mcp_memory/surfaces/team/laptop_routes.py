@@ -82,10 +82,11 @@ async def push(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     viewer.must_write()
     body = await _body(request)
     app, store = await memory.whole(), await memory.register()
-    portion = await to_thread.run_sync(_read, body, _now_ms())
-    events = await to_thread.run_sync(_prepared, app.intaker, portion.captured)
-    intakes = _intakes(events, portion.captured, viewer.name)
-    received = await store.receive(intakes)
+    async with memory.taking_in:
+        portion = await to_thread.run_sync(_read, body, _now_ms())
+        events = await to_thread.run_sync(_prepared, app.intaker, portion.captured)
+        intakes = _intakes(events, portion.captured, viewer.name)
+        received = await store.receive(intakes)
     ids = {event.key: event.event_id for event in events}
     refused = [*portion.refused, *({"event_id": ids[key], "reason": why} for key, why in received.refused.items())]
     if received.new:

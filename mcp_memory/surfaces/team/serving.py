@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Requests of one member: so many at once, and so many a second after that.
 RATE = (240, 20)
+#: So many portions are taken in at once: one is prepared while another is written, and a third would only wait for it.
+TAKEN_IN = 2
 
 
 class TeamMemory(Memory):
@@ -58,6 +61,8 @@ class TeamMemory(Memory):
         # Whom memory told what is noted in the database, where an admin finds it, and not on this machine.
         self.audit = self.recorder = Audit(self)
         self._greets = True
+        #: What is pushed waits for its turn, so that answers have threads and connections however many push.
+        self.taking_in = anyio.CapacityLimiter(TAKEN_IN)
 
     async def app(self) -> App:
         return (await self.whole()).seen_by(current())
