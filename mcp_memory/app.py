@@ -436,17 +436,9 @@ def model_settings(settings: Settings) -> ModelSettings:
     from mcp_memory.models.caller import ModelSettings
 
     chosen = settings.summarizer
-    return ModelSettings(
-        chosen.kind,
-        chosen.preferred,
-        settings.api_key,
-        chosen.base_url,
-        chosen.max_output_tokens,
-        chosen.timeout_seconds,
-        chosen.concurrency,
-        chosen.command,
-        environment(),
-    )
+    whom = chosen.kind, chosen.preferred, settings.api_key, chosen.base_url
+    limits = chosen.max_output_tokens, chosen.timeout_seconds, chosen.concurrency
+    return ModelSettings(*whom, *limits, chosen.command, environment())
 
 
 def _cwd() -> str:

@@ -69,10 +69,7 @@ class ReadStore(SearchIndex, Protocol):
     """What can be read. No method reads more than its answer needs."""
 
     async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
-        """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
-
-        `work` is given what to read from, and must not wait for anything else.
-        """
+        """What `work` reads for one answer, as of one moment, in one go: it must not wait for anything else."""
 
     async def position(self) -> Position:
         """The present place in the log, for views of it later on. What is committed later lies after it."""
@@ -178,8 +175,7 @@ class ReadStore(SearchIndex, Protocol):
 
     async def clients(self) -> list[str]: ...
 
-    async def people(self) -> list[str]:
-        """Who of a team has said something; no one in a memory of one's own."""
+    async def people(self) -> list[str]: ...
 
     async def session_list(self, query: SessionQuery) -> list[SessionInfo]: ...
 
