@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_memory.domain.people import AuditRow, Viewer
-from mcp_memory.errors import MemoryFault
+from mcp_memory.errors import MemoryFault, for_members
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
 from mcp_memory.surfaces.team.door import Door, door_page
 from mcp_memory.surfaces.team.identity import asking
@@ -105,7 +105,7 @@ class TeamGuard:
         try:
             answer = await self._admit(scope)
         except MemoryFault as error:
-            answer = refuse(503, str(error), {"retry-after": "5"})
+            answer = refuse(503, for_members(error), {"retry-after": "5"})
         if isinstance(answer, Response):
             await answer(scope, receive, send)
         elif answer is None:

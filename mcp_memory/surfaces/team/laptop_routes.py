@@ -25,7 +25,17 @@ from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.clients.lines import UnreadableLine
 from mcp_memory.domain.events import TEAM, Captured, Event, Intake, parse_ulid
 from mcp_memory.domain.text import one_line
-from mcp_memory.errors import UPDATE, BadId, MemoryFault, NotAllowed, NotFound, StoreError, TooLarge, UsageError
+from mcp_memory.errors import (
+    UPDATE,
+    BadId,
+    MemoryFault,
+    NotAllowed,
+    NotFound,
+    StoreError,
+    TooLarge,
+    UsageError,
+    for_members,
+)
 from mcp_memory.pipeline.ingest import Intaker, by_session
 from mcp_memory.surfaces.team.asking_routes import ask
 from mcp_memory.surfaces.team.identity import current
@@ -230,7 +240,7 @@ def table(memory: TeamMemory) -> list[BaseRoute]:
 
 async def _fault(request: Request, error: Exception) -> Response:
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 500)
-    return JSONResponse({"error": str(error)}, status, {"retry-after": "5"} if status == 503 else None)
+    return JSONResponse({"error": for_members(error)}, status, {"retry-after": "5"} if status == 503 else None)
 
 
 async def _other(request: Request, error: Exception) -> Response:

@@ -8,7 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Hashable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.people import Viewer
-from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.errors import MemoryFault, SettingsError, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
     Connection,
@@ -57,7 +57,7 @@ class TeamMemory(Memory):
         super().__init__(settings)
         # Whom memory told what is noted in the database, where an admin finds it, and not on this machine.
         self.audit = self.recorder = Audit(self)
-        self._greets = True
+        self._greets, self._told = True, ""
 
     async def app(self) -> App:
         return (await self.whole()).seen_by(current())
@@ -82,7 +82,13 @@ class TeamMemory(Memory):
 
         @asynccontextmanager
         async def opened(settings: Settings) -> AsyncIterator[App]:
-            async with open_app(settings, served=True, for_team=True) as app:
+            async with AsyncExitStack() as stack:
+                try:
+                    app = await stack.enter_async_context(open_app(settings, served=True, for_team=True))
+                except MemoryFault as error:
+                    self._tell(str(error))
+                    raise
+                self._told = ""
                 store = cast("TeamStore", app.store)
                 await store.become_team(app.zone.key)
                 if self._greets and not await store.users(self.now_ms()):
@@ -92,6 +98,12 @@ class TeamMemory(Memory):
                 yield app
 
         return opened
+
+    def _tell(self, trouble: str) -> None:
+        """What keeps the memory closed, for who runs the server: once, though it is tried at each request."""
+        if trouble != self._told:
+            print(f"mcp-memory: {trouble}", file=sys.stderr, flush=True)
+        self._told = trouble
 
     def now_ms(self) -> int:
         """Real time: tokens expire whatever the memory's clock is set to."""
