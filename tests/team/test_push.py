@@ -19,7 +19,7 @@ from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachabl
 from mcp_memory.store.sharing_port import Chosen, Waiting
 from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.team import push as pushing
-from mcp_memory.team.account import team_problems
+from mcp_memory.team.account import PushState, team_problems
 from mcp_memory.team.push import LOOK_SECONDS, Pushed, line_of, pause_after
 from tests.support import conversation, said
 from tests.surfaces.team_server import BASE, TeamDesk, team_server
@@ -132,6 +132,17 @@ async def test_a_revoked_token_is_not_sent_again_until_one_joins_anew(tmp_path: 
         await desk.add_user("ada")
         await ada.join(desk, "ada")
         assert (await ada.pusher.push()).new == 6
+
+
+async def test_to_have_nothing_to_send_does_not_hide_what_is_in_the_way(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        PushState(error="away", failing_ms=1).save(ada.app.settings)
+        assert (await ada.pusher.push(), ada.state.error) == (Pushed(), "")
+        await desk.store.revoke_user("ada", desk.memory.now_ms())
+        PushState(error="no", refused=True).save(ada.app.settings)
+        with pytest.raises(TeamRefused):
+            await ada.pusher.push()
+        assert ada.state.refused
 
 
 async def test_what_the_server_does_not_take_is_counted_and_keeps_nothing_else_back(tmp_path: Path) -> None:
