@@ -19,6 +19,7 @@ from mcp_memory.store.sql.work import REVISIONS
 
 T = TypeVar("T")
 _SECONDS = 5
+_OF_TEAM = "SELECT EXISTS (SELECT 1 FROM team_user) OR EXISTS (SELECT 1 FROM meta WHERE key = 'team')"
 _LEASE = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
 _RIGHTS = f"""
     SELECT has_schema_privilege('{SCHEMA}', 'USAGE')
@@ -103,6 +104,7 @@ class ServerDiagnosis:
             lease_until_ms=until_ms,
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
+            of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
         )
         return self._joined(known)
 
