@@ -250,15 +250,6 @@ class ModelPaused(SummarizerError):
     """The model failed repeatedly; it is asked again later."""
 
 
-def for_members(error: Exception) -> str:
-    """What who only asks a team's server is told: not where its database lies, and how to mend it."""
-    if isinstance(error, StoreError):
-        return (
-            "The team's memory cannot be used just now. It is tried again; on the server `mcp-memory doctor` says why."
-        )
-    return str(error)
-
-
 @contextmanager
 def alone() -> Iterator[None]:
     """Hand on a fault as it was raised: a task group wraps what its body or its tasks raise."""

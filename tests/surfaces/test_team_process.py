@@ -32,8 +32,9 @@ from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.team.serving import serve_team
 from mcp_memory.team.account import TeamAccount
 from mcp_memory.team.client import TeamClient
-from tests.postgres import new_database, new_server
+from tests.postgres import new_database, new_server, shared_server
 from tests.surfaces.client import ask
+from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import YEAR_MS
 
 pytestmark = [
@@ -198,6 +199,21 @@ async def test_who_starts_it_is_told_once_why_the_memory_cannot_be_opened(tmp_pa
         server.process.send_signal(signal.SIGTERM)
         assert server.process.stderr
         assert "cannot be reached" not in "".join([part.decode() async for part in server.process.stderr])
+
+
+async def test_a_user_who_may_make_no_role_for_members_is_told_at_the_start_and_by_doctor(tmp_path: Path) -> None:
+    server, shell = shared_server(), Shell(tmp_path)
+    name = f"plain_{secrets.token_hex(4)}"
+    server.sql(f"CREATE ROLE {name} LOGIN")
+    url = server.new_database().replace("memory@", f"{name}@")
+    server.sql(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO {name}")
+    shell.environment["MCP_MEMORY_STORE_URL"] = url
+    await anyio.to_thread.run_sync(lambda: shell.json("team", "user", "add", "ada"))
+    async with serving(tmp_path / "home", url, lines=3) as process:
+        assert f'CREATE ROLE "mcp_memory_viewer_{name}" NOLOGIN' in process.told
+    found = await anyio.to_thread.run_sync(lambda: shell.run("doctor"))
+    assert "members cannot read\n" in found.stdout
+    assert f'ALTER ROLE "{name}" CREATEROLE' in found.stdout
 
 
 async def test_a_first_start_tells_how_to_add_someone(tmp_path: Path) -> None:

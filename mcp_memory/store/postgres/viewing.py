@@ -64,7 +64,7 @@ _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
 )
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
-_ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
+ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
 
 @lru_cache(maxsize=2048)
@@ -188,7 +188,7 @@ def _prepare(link: Link) -> str:
         return link.raw.execute(cast(Any, sql))
 
     run(f"SELECT pg_advisory_xact_lock(hashtext('{SCHEMA} viewers'))")
-    role = str(run(_ROLE_OF).fetchone()[0])
+    role = str(run(ROLE_OF).fetchone()[0])
     named = '"' + role.replace('"', '""') + '"'
     try:
         if not run(f"SELECT 1 FROM pg_roles WHERE rolname = {_quoted(role)}").fetchone():

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_memory.domain.people import AuditRow, Viewer
-from mcp_memory.errors import MemoryFault, for_members
+from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
 from mcp_memory.surfaces.team.door import Door, door_page
 from mcp_memory.surfaces.team.identity import asking
@@ -62,6 +62,9 @@ class Verifier(TokenVerifier):
             return None
         store = await self._memory.register()
         return _access(_BROWSER + session, await store.viewer_of_session(session, self._memory.now_ms()))
+
+    def excuse(self, error: MemoryFault) -> str:
+        return self._memory.excuse(error)
 
     async def lives(self, access: AccessToken) -> bool:
         """Whether the token or session is still that of the same member in the same role."""
@@ -105,7 +108,7 @@ class TeamGuard:
         try:
             answer = await self._admit(scope)
         except MemoryFault as error:
-            answer = refuse(503, for_members(error), {"retry-after": "5"})
+            answer = refuse(503, self.verifier.excuse(error), {"retry-after": "5"})
         if isinstance(answer, Response):
             await answer(scope, receive, send)
         elif answer is None:

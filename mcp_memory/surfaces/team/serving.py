@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.people import Viewer
-from mcp_memory.errors import MemoryFault, SettingsError, UsageError
+from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
     Connection,
@@ -85,12 +85,13 @@ class TeamMemory(Memory):
             async with AsyncExitStack() as stack:
                 try:
                     app = await stack.enter_async_context(open_app(settings, served=True, for_team=True))
+                    store = cast("TeamStore", app.store)
+                    await store.become_team(app.zone.key)
+                    await store.seen_by(Viewer("(server)")).slugs()  # makes the role that members read by
                 except MemoryFault as error:
-                    self._tell(str(error))
+                    self.excuse(error)
                     raise
                 self._told = ""
-                store = cast("TeamStore", app.store)
-                await store.become_team(app.zone.key)
                 if self._greets and not await store.users(self.now_ms()):
                     told = "No one can log in yet: `mcp-memory team user add NAME --role admin` makes the first token."
                     print(told, file=sys.stderr, flush=True)
@@ -99,11 +100,14 @@ class TeamMemory(Memory):
 
         return opened
 
-    def _tell(self, trouble: str) -> None:
-        """What keeps the memory closed, for who runs the server: once, though it is tried at each request."""
-        if trouble != self._told:
-            print(f"mcp-memory: {trouble}", file=sys.stderr, flush=True)
-        self._told = trouble
+    def excuse(self, error: MemoryFault) -> str:
+        """What members are told of it. Why the memory cannot be used is told once, to who runs the server."""
+        if not isinstance(error, StoreError):
+            return str(error)
+        if str(error) != self._told:
+            print(f"mcp-memory: {error}", file=sys.stderr, flush=True)
+        self._told = str(error)
+        return "The team's memory cannot be used just now. It is tried again; the server's own log says why."
 
     def now_ms(self) -> int:
         """Real time: tokens expire whatever the memory's clock is set to."""
