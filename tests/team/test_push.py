@@ -187,6 +187,21 @@ async def test_a_request_that_the_server_rejects_is_cut_down_to_the_event_it_is_
         assert await ada.pusher.push() == Pushed(new=1, known=4)
 
 
+async def test_what_was_forgotten_is_forgotten_again_by_a_server_that_was_restored(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *talk())
+        await ada.pusher.push()
+        dumped = await desk.store.events(EventQuery())
+        await ada.app.store.forget(Wish(match="says 3"), dry_run=False)
+        await ada.pusher.push()
+        await desk.store.database.write(lambda tx: tx.run("DELETE FROM forgotten"))
+        await desk.tell("ada", *[event for event in dumped if event.text.endswith("3")], root="/w/beta")
+        assert len(await there(desk)) == 6
+        await ada.app.store.push_again()
+        assert await ada.pusher.push() == Pushed(known=5, withdrawn=1)
+        assert not any("says 3" in text for _, text in await there(desk))
+
+
 async def test_what_is_taken_back_leaves_the_team_and_can_be_shared_again(tmp_path: Path) -> None:
     async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
         await sharing(ada, *talk())
