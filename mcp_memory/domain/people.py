@@ -15,6 +15,10 @@ ROLES = (READER, MEMBER, ADMIN)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
+def as_role(role: str) -> str:
+    return f"an {role}" if role == ADMIN else f"a {role}"
+
+
 def valid_name(name: str) -> str:
     """The name, if it is one by which a member can be known."""
     if not _NAME.fullmatch(name):

@@ -96,7 +96,7 @@ _INDEX_EVENTS = partial(
 )
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
-_PASSWORD = re.compile(r"//([^:/@]+):[^@]*@")
+_PASSWORD = re.compile(r"//([^:/@]+):.*@")
 
 
 def shown(url: str) -> str:

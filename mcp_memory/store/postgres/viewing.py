@@ -92,7 +92,7 @@ _PART = {"§session": "y.author = {by}", "§event": "y.author = {by}", "§by": "
 _VIEWER = "(SELECT current_setting('mcp_memory.viewer'))"
 _READABLE = "(SELECT current_setting('mcp_memory.projects')::bigint[])::bigint[]"
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
-_ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
+ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
 
 @lru_cache(maxsize=2048)
@@ -224,7 +224,7 @@ def _prepare(link: Link) -> str:
         return link.raw.execute(cast(Any, sql))
 
     run(f"SELECT pg_advisory_xact_lock(hashtext('{SCHEMA} viewers'))")
-    role = str(run(_ROLE_OF).fetchone()[0])
+    role = str(run(ROLE_OF).fetchone()[0])
     named = '"' + role.replace('"', '""') + '"'
     try:
         if not run(f"SELECT 1 FROM pg_roles WHERE rolname = {_quoted(role)}").fetchone():

@@ -63,6 +63,9 @@ class Verifier(TokenVerifier):
         store = await self._memory.register()
         return _access(_BROWSER + session, await store.viewer_of_session(session, self._memory.now_ms()))
 
+    def excuse(self, error: MemoryFault) -> str:
+        return self._memory.excuse(error)
+
     async def lives(self, access: AccessToken) -> bool:
         """Whether the token or session is still that of the same member in the same role."""
         is_browser = access.token.startswith(_BROWSER)
@@ -105,7 +108,7 @@ class TeamGuard:
         try:
             answer = await self._admit(scope)
         except MemoryFault as error:
-            answer = refuse(503, str(error), {"retry-after": "5"})
+            answer = refuse(503, self.verifier.excuse(error), {"retry-after": "5"})
         if isinstance(answer, Response):
             await answer(scope, receive, send)
         elif answer is None:
