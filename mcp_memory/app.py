@@ -22,7 +22,7 @@ from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.segments import busy
-from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
+from mcp_memory.errors import NotAllowed, NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
 from mcp_memory.models.port import Ledger
 from mcp_memory.store.port import Clock, IndexKeeper, Store
@@ -89,9 +89,9 @@ class App:
         """The memory itself, whoever looks at it."""
         return self._whole or self
 
-    def seen_by(self, viewer: Viewer) -> App:
-        """The memory as a member of the team sees it. No project is the current one on a server."""
-        store = cast("TeamStore", self.whole.store).seen_by(viewer)
+    def seen_by(self, viewer: Viewer, by: str = "") -> App:
+        """The memory as a member of the team sees it, or what of that one said. No project is the current one there."""
+        store = cast("TeamStore", self.whole.store).seen_by(viewer, by)
         here = replace(self.whole, store=store, viewer=viewer, _whole=self.whole)
         return replace(here, home_root=NOWHERE, home_label="", home_remote="")
 
@@ -299,6 +299,14 @@ class App:
         await self.whole.store.add([Intake((event,), root, label, remote, author)])
         return replace(event, project=await self.store.project_of_root(root, label, remote) or "")
 
+    async def pin(self, note: Event, pinned: bool) -> None:
+        """Let a note stand at the beginning of each session, or no longer."""
+        if self.viewer:
+            self.viewer.must_write()
+            if note.author != self.viewer.name:
+                raise NotAllowed("This is someone else's note: only who wrote it pins or changes it.")
+        await self.whole.store.pin(note.key, pinned)
+
     async def tidy(self) -> None:
         """Drop what was noted of answers to agents longer ago than it is kept."""
         await self.inbox.expire_handed(self.spending.now_ms() - self.settings.recall.keep_days * _DAY_MS)
@@ -428,17 +436,9 @@ def model_settings(settings: Settings) -> ModelSettings:
     from mcp_memory.models.caller import ModelSettings
 
     chosen = settings.summarizer
-    return ModelSettings(
-        chosen.kind,
-        chosen.preferred,
-        settings.api_key,
-        chosen.base_url,
-        chosen.max_output_tokens,
-        chosen.timeout_seconds,
-        chosen.concurrency,
-        chosen.command,
-        environment(),
-    )
+    whom = chosen.kind, chosen.preferred, settings.api_key, chosen.base_url
+    limits = chosen.max_output_tokens, chosen.timeout_seconds, chosen.concurrency
+    return ModelSettings(*whom, *limits, chosen.command, environment())
 
 
 def _cwd() -> str:

@@ -259,7 +259,7 @@ def changed(settings: Settings, given: Iterable[Given], env: Mapping[str, str]) 
         try:
             checked = rows[section][key].metadata["check"](value)
         except ValueError as error:
-            shown = KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", redacted(repr(value))))
+            shown = KEY.sub("…", re.sub(r"//.*@", "//…@", redacted(repr(value))))
             raise SettingsError(f"{source}: {section}.{key} = {shown} {error}.") from None
         settings = replace(settings, **{section: replace(getattr(settings, section), **{key: checked})})
     if settings.compaction.reset_ratio >= settings.compaction.trigger_ratio:

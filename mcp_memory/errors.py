@@ -9,12 +9,14 @@
     ├── NotFound                a well-formed id, project or file that does not exist
     │   ├── NoProject           memory knows no project here, and none was named
     │   └── OutOfReach          it is of another project, and `[privacy] isolate` is on
+    ├── NotAllowed              who asks may not do or see this
     ├── StoreError              the database cannot be used
     │   ├── StoreBusy           another process holds it
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
     │   ├── StoreNewer          a later version wrote it
-    │   └── StoreReplaced       another file has its name, or none
+    │   ├── StoreReplaced       another file has its name, or none
+    │   └── StoreUnreachable    the server that has it cannot be reached, or refuses us
     ├── LeaseLost               another process took over the pipeline
     ├── TeamFault               the team's server did not do what it was asked
     │   ├── TeamRefused         it does not accept the token (any more)

@@ -133,6 +133,8 @@ def a_database(value: Any) -> str:
         good = False
     if not good:
         raise ValueError("must be an address such as postgresql://user@host/database")
+    if "@" in url.partition("@")[2].partition("?")[0]:
+        raise ValueError("holds a password with signs that part an address: write @ as %40, / as %2F and : as %3A")
     return url
 
 

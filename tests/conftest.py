@@ -13,7 +13,15 @@ settings.load_profile("mcp-memory")
 
 #: What takes longest. It begins first, so that no worker is left alone with it at the end, and what shares a browser or
 #: a memory is not torn apart: workers that are done take from the end of what others have left.
-LONGEST = ("browser", "test_trials", "test_upgrade", "test_truth_set", "test_recall_set", "test_repair")
+LONGEST = (
+    "browser",
+    "test_trials",
+    "test_upgrade",
+    "test_truth_set",
+    "test_recall_set",
+    "test_repair",
+    "test_team_sight",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

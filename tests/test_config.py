@@ -68,6 +68,14 @@ def test_a_bad_variable_is_named(tmp_path: Path) -> None:
         load(env(tmp_path, MCP_MEMORY_NOW="soon"))
 
 
+def test_a_password_that_takes_an_address_apart_is_told_and_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="write @ as %40") as caught:
+        load(env(tmp_path, MCP_MEMORY_STORE_URL="postgresql://memory:geh@eim/4711@127.0.0.1/memory"))
+    assert not any(part in str(caught.value) for part in ("geh", "eim", "4711"))
+    whole = "postgresql://memory:geh%40eim@127.0.0.1/memory?options=-csearch_path%3Da@b"
+    assert load(env(tmp_path, MCP_MEMORY_STORE_URL=whole)).store.url == whole
+
+
 def test_every_default_passes_its_own_check() -> None:
     for row in (row for section in rows_of(Settings).values() for row in section.values()):
         assert row.metadata["check"](row.default) == row.default

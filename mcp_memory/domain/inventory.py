@@ -87,6 +87,8 @@ class SessionInfo:
     first: NodeRef | None
     last: NodeRef | None
     place: tuple[int, int]
+    #: Who of a team had it.
+    author: str = ""
     outcome: str = ""
 
 

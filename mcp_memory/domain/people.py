@@ -10,9 +10,13 @@ from typing import Any
 from mcp_memory.errors import NotAllowed, UsageError
 
 READER, MEMBER, ADMIN = "reader", "member", "admin"
-#: What each may do: reads; reads and writes its own; all that, and manages people and the members of projects.
+#: What each may do: reads; reads and writes its own; all that, and sees what everyone asked.
 ROLES = (READER, MEMBER, ADMIN)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+def as_role(role: str) -> str:
+    return f"an {role}" if role == ADMIN else f"a {role}"
 
 
 def valid_name(name: str) -> str:
@@ -42,11 +46,8 @@ class Viewer:
 
     def must_write(self) -> None:
         if not self.writes:
-            raise NotAllowed(f"{self.name} is a reader here: a reader writes nothing. An admin can change the role.")
-
-    def must_manage(self) -> None:
-        if not self.manages:
-            raise NotAllowed(f"This is for admins of the team; {self.name} is a {self.role}.")
+            told = f"{self.name} is a reader here: a reader writes nothing."
+            raise NotAllowed(f"{told} Whoever runs the server can change that.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -446,4 +446,4 @@ def index_words(text: str) -> list[str]:
     low = text.lower()
     if not low.isascii():
         low = _ACCENTS.sub("", low.translate(_PLAIN))
-    return [porter(word[:_LONGEST_WORD]) for word in _WORD.findall(low)]
+    return [porter(word[:_LONGEST_WORD], True) for word in _WORD.findall(low)]

@@ -344,9 +344,9 @@ _LONG_S = re.compile(r"([aou]|ei|ie)ss")
 
 
 @lru_cache(maxsize=1 << 16)
-def porter(word: str) -> str:
-    """The stem of a lower-case word. Words with digits or letters other than a to z are left alone."""
-    if not _has_stem(word):
+def porter(word: str, in_index: bool = False) -> str:
+    """The stem of a lower-case word; with digits or letters other than a to z, as in `429s`, only in the index."""
+    if not (2 < len(word.encode()) <= 64 if in_index else _has_stem(word)):
         return word
     word = _without_inflection(word)
     for endings, least in ((_SECOND, 0), (_THIRD, 0), (_FOURTH, 1)):

@@ -140,6 +140,10 @@ def _theirs_alone(answers: Answers, project: str | None) -> bool:
     return True
 
 
+def _unknown(project: str | None) -> MemoryFault:
+    return NotFound(f"The team's memory knows no project {safe(project or '', 120)!r} that you may read.")
+
+
 def _with_cause(fault: MemoryFault, trouble: str) -> MemoryFault:
     """What one's own memory says, and that the team's could not be asked."""
     return type(fault)(f"{fault} {trouble}") if trouble else fault
@@ -171,7 +175,7 @@ async def beside(
     wanted = {**arguments, "budget_tokens": share + _LAST}
     if _theirs_alone(answers, project):
         reply = await team.ask(tool, {**arguments, "budget_tokens": budget}, place)
-        return _relayed(renderer, reply, budget, NotFound(f"The team's memory knows no project {project!r}."))
+        return _relayed(renderer, reply, budget, _unknown(project))
     both = await _ask_both(team.ask(tool, wanted, place), answers.at_once(lambda here: local(here, budget)))
     of = "" if isinstance(place, str) else f" of {place.name}" if project else " of this project"
     heading, page = f"The team's memory{of}:", both.page
@@ -292,6 +296,8 @@ async def found_in_both(
         return _part(replace(found, query=asked), found.hits, start, limit), note
     arguments = {"query": text, "when": when, "kind": kind, "diverse": diverse, "limit": many}
     both = await _ask_both(team.ask("teleport", arguments, place), mine)
+    if both.reply is None and _theirs_alone(answers, project):
+        raise _unknown(project)
     question = question_of(text)
     told = listed_in(both.told, "hits")[:MOST_HITS]
     theirs = [hit for each in told if (hit := hit_of(each, question, team.name))][:many]

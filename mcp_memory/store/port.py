@@ -69,10 +69,7 @@ class ReadStore(SearchIndex, Protocol):
     """What can be read. No method reads more than its answer needs."""
 
     async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
-        """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
-
-        `work` is given what to read from, and must not wait for anything else.
-        """
+        """What `work` reads for one answer, as of one moment, in one go: it must not wait for anything else."""
 
     async def position(self) -> Position:
         """The present place in the log, for views of it later on. What is committed later lies after it."""
@@ -177,6 +174,8 @@ class ReadStore(SearchIndex, Protocol):
     async def active_projects(self) -> list[ProjectActivity]: ...
 
     async def clients(self) -> list[str]: ...
+
+    async def people(self) -> list[str]: ...
 
     async def session_list(self, query: SessionQuery) -> list[SessionInfo]: ...
 
@@ -407,8 +406,8 @@ class Store(ReadStore, SharedLog, Protocol):
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
         """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
 
-    async def changes(self) -> int:
-        """A number that is another one whenever someone else has written."""
+    async def changes(self, *, own: bool = False) -> int:
+        """A number that is another one whenever someone else has written; with `own` also when we have."""
 
     async def timezone(self, preferred: str) -> str:
         """The zone whose days the tree is made of: chosen once, kept until a rebuild."""

@@ -82,7 +82,7 @@ class SharedLog(Protocol):
         """The server that what is shared goes to. Another one than before is offered all of it."""
 
     async def push_again(self) -> int:
-        """Offer everything that is shared once more; how many events."""
+        """Offer all that is shared once more, and let what is forgotten be forgotten there again; how many events."""
 
     async def to_push(self, limit: int, chars: int) -> list[tuple[int, Event]]:
         """The next events to send, in the order of the log, each with its number: so many, with so many characters.

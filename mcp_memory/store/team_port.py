@@ -87,8 +87,5 @@ class TeamRegister(Protocol):
 class TeamStore(Store, TeamRegister, Protocol):
     """A memory of a team."""
 
-    def seen_by(self, viewer: Viewer, *, own: bool = False) -> Store:
-        """The memory as a member sees it, to read from; with `own` only what the member said there himself.
-
-        It writes nothing.
-        """
+    def seen_by(self, viewer: Viewer, by: str = "") -> Store:
+        """The memory as a member sees it, to read from, or what of that one person said: it writes nothing."""

@@ -67,9 +67,12 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
 
 
 def _waiting(facts: Mapping[str, Any]) -> str:
-    """What is not in the tree yet."""
+    """What is not in the tree yet, and what the team's server is still to be told."""
+    team = facts.get("team", {})
+    untold = sum(team.get(name, 0) for name in ("waiting", "to_withdraw", "to_forget"))
     caught, backlog = facts["inbox"] + facts["spool"], sum(facts["backlog"].values())
     parts = [f"{caught} captured to be read"] * bool(caught) + [f"{backlog} to be summarized"] * bool(backlog)
+    parts += [f"{_many(untold, 'event')} for the team's server"] * bool(untold)
     return f"{' and '.join(parts)} (`mcp-memory process` does it now)" if parts else "nothing waits"
 
 

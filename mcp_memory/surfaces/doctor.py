@@ -235,7 +235,9 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
         spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
         return bool(damage) or spooled or memory.has_captured()
 
-    problems += told.unread_payloads(facts) + _connections(here, installed, settings, facts, heard)
+    problems += told.unread_payloads(facts)
+    if not facts.of_team:
+        problems += _connections(here, installed, settings, facts, heard)
     read_through = ["database", "records"] if thorough else []
     checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]

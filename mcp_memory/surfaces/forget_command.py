@@ -191,16 +191,20 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     return Outcome(found, made, others, left, str(again) if again.anything else "", shared)
 
 
+def own_part(app: App) -> Store:
+    """What of the memory its user may forget: all of it, or on a team's server what a member said himself."""
+    return app.seen_by(app.viewer, app.viewer.name).store if app.viewer else app.store
+
+
 async def _forget_own(app: App, viewer: Viewer, wish: Wish, *, dry_run: bool) -> Outcome:
     """Forget what a member said himself, on a team's server; what is left is rebuilt by its pipeline."""
     viewer.must_write()
-    team = cast("TeamStore", app.whole.store)
-    events = await team.seen_by(viewer, own=True).wished_away(wish, _EVERYTHING)
+    events = await own_part(app).wished_away(wish, _EVERYTHING)
     if not events and await app.store.wished_away(wish, 1):
         raise NotAllowed("Others said that: only what you said yourself can be forgotten here. An admin can ask them.")
     if dry_run:
         return Outcome(Forgotten(len(events), len({(event.client, event.session_id) for event in events})))
-    found = await team.forget_events([event.key for event in events], viewer.name)
+    found = await cast("TeamStore", app.whole.store).forget_events([event.key for event in events], viewer.name)
     app.pipeline.wake.set()
     return Outcome(found)
 

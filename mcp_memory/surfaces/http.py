@@ -37,7 +37,7 @@ from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Greeting, Memory, build_server, exit_within
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
-from mcp_memory.surfaces.web.routes import closed_door, once_more, viewer
+from mcp_memory.surfaces.web.routes import Site, closed_door, once_more, viewer
 
 Builder = Callable[[Memory], MCPServer[Any]]
 
@@ -157,7 +157,7 @@ def http_app(
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
     access = access or Access(token)
-    pages = viewer(memory, access)
+    pages = viewer(Site(memory, access))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and scope["path"] != PATH

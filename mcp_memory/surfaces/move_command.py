@@ -205,7 +205,7 @@ def _told(shape: Mapping[str, Any], target: MoveEnd, settings: config.Settings) 
             "Nothing is changed here: the memory is still used from where it was. To use the copy, end your agents and "
             "run this once more with --switch: it copies what is new, and then sets [store] url. By hand, that is"
         )
-        line = f"url = {json.dumps(target.shown)}" if target.url else "(no url)"
+        line = f"url = {json.dumps(target.shown, ensure_ascii=False)}" if target.url else "(no url)"
         yield f"  {settings.config_file}\n  [store]\n  {line}"
     if target.url and settings.index.kind != "fts5":
         yield 'A server has an index of its own: leave out [index] kind = "whoosh".'

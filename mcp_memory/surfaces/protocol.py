@@ -360,7 +360,7 @@ class Subscriptions:
             await anyio.sleep(WATCH_SECONDS)
             app = self._memory.open
             try:
-                if app and self._seen != (seen := (app, await app.store.changes())):
+                if app and self._seen != (seen := (app, await app.store.changes(own=True))):
                     self._seen = seen
                     for asker, uri in list(self._watched):
                         with self._memory.asked_by(asker):
@@ -379,7 +379,7 @@ class Subscriptions:
         """What changes when the document does; None if it cannot be read, "" if it is not there."""
         if uri == STATUS:
             # It counts everything, so that reading it takes longer the more there is; any write changes it.
-            return f"{id(app.whole)} {await app.store.changes()}"
+            return f"{id(app.whole)} {await app.store.changes(own=True)}"
         # Of the nodes that it is about, a document may show too little to tell their versions apart.
         versions: list[int] = []
         try:

@@ -32,7 +32,7 @@ from anyio import to_thread
 
 from mcp_memory import __version__, config, lexicon
 from mcp_memory.config import Settings
-from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
+from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, UsageError, alone
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.recorder import AnswerLog, Recorder
 
@@ -62,6 +62,7 @@ Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 def serve(options: argparse.Namespace) -> int:
     """The `serve` command: until the client leaves or a signal comes."""
+    _check_options(options)
     settings = config.load()
     for number in SIGNALS:  # until the server is up nothing is open that would need closing
         signal.signal(number, lambda *_: os._exit(0))
@@ -81,6 +82,15 @@ def serve(options: argparse.Namespace) -> int:
     for number in SIGNALS:  # all is closed: a signal that comes late must not turn a good end into a failure
         signal.signal(number, signal.SIG_IGN)
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """What would be ignored is refused: who gives a certificate must not be served in the clear."""
+    of_team = [name for name in ("tls_cert", "tls_key", "behind_proxy") if getattr(options, name, None)]
+    if of_team and not options.team:
+        raise UsageError(f"--{of_team[0].replace('_', '-')} is for the server of a team: give --team as well.")
+    if getattr(options, "team", False) and not options.http:
+        raise UsageError("The server of a team is asked over HTTP: give --http as well.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def team_problems(settings: Settings, now_ms: int) -> list[Problem]:
         problems.append(Problem("what is shared does not reach the team's server", why, "mcp-memory team push"))
     if state.declined:
         why = f"The last of {state.declined:,}: {state.reason}. The team does not see them; they are kept here."
-        fix = "See to that, then: mcp-memory team push --again"
+        fix = "See to that, or keep it back (mcp-memory unshare --session ID); then: mcp-memory team push --again"
         problems.append(Problem("the team's server did not take some of what is shared", why, fix))
     return problems
 

@@ -23,6 +23,9 @@ PATIENCE_SECONDS = 30.0
 #: No answer of a team's server is longer.
 MOST_BYTES = 8_000_000
 _SHOWN_CHARS = 300
+_OWN_AUTHORITY = (
+    "If your team has an authority of its own, add it to those of this machine, or name its file in SSL_CERT_FILE."
+)
 
 
 class TeamClient:
@@ -73,11 +76,13 @@ class TeamClient:
             raise TeamUnreachable(f"{self.account.url} did not answer within {timeout:g} s.") from None
         except (library.HTTPError, library.InvalidURL, OSError) as error:
             why = one_line(str(error), _SHOWN_CHARS) or type(error).__name__
+            if "CERTIFICATE_VERIFY_FAILED" in why:
+                why += f". {_OWN_AUTHORITY}"
             raise TeamUnreachable(f"{self.account.url} cannot be reached: {why}") from None
         return self._answer(response.status_code, response.headers, data)
 
     def _connect(self) -> httpx2.AsyncClient:
-        """A client that verifies TLS against the system's authorities and follows no redirect with the token."""
+        """A client that verifies TLS, by SSL_CERT_FILE or the system's authorities, and follows no redirect."""
         local = is_loopback(urlsplit(self.account.url).hostname or "")
         made: httpx2.AsyncClient = _library().AsyncClient(
             base_url=self.account.url,
@@ -87,7 +92,8 @@ class TeamClient:
                 "Accept": "application/json",
             },
             transport=self._transport,
-            trust_env=not local,
+            verify=_library().create_ssl_context(),
+            trust_env=not local,  # no proxy leads to this machine
             follow_redirects=False,
             timeout=None,
         )
@@ -111,8 +117,8 @@ class TeamClient:
             wait = headers.get("retry-after", "")
             told_why = reason or f"it answers {status}"
             raise TeamUnreachable(f"{url} cannot do it now: {told_why}", float(wait) if wait.isdecimal() else None)
-        if status in (400, 413) and reason:
-            raise TeamRejected(f"{url} does not take it: {reason}")
+        if (status == 400 and reason) or status == 413:  # a proxy that finds it too large gives no reason of ours
+            raise TeamRejected(f"{url} does not take it: {reason or 'it is too large'}")
         if status != 200 or not isinstance(told, dict):
             raise TeamFault(f"{url} answers {status}{f': {reason}' if reason else ', not as a team server does'}.")
         return told

@@ -106,6 +106,8 @@ class Pusher:
                     not withdraw_only and await self._send(client, pushed, patience)
                 ):
                     self._note(error="", failing_ms=0, refused=False, pushed_ms=_now_ms())
+                if PushState.load(self._settings).error:  # nothing was sent, so the server has not told that it is over
+                    await client.get("/team/me", patience)
         except TeamFault as error:
             since_ms = PushState.load(self._settings).failing_ms or _now_ms()
             self._note(error=str(error), failing_ms=since_ms, refused=isinstance(error, TeamRefused))

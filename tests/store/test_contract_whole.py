@@ -294,6 +294,15 @@ async def test_a_change_by_someone_else_is_told(opened: Open) -> None:
                 await anyio.sleep(0.01)
 
 
+async def test_a_change_of_ours_is_told_to_whoever_asks_for_it(opened: Open) -> None:
+    async with opened() as store:
+        before = await store.changes(own=True)
+        await add(store, said("One.", 0))
+        with anyio.fail_after(10):
+            while await store.changes(own=True) == before:
+                await anyio.sleep(0.01)
+
+
 # the memory as a whole
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
+import anyio
 import psycopg
 import pytest
 
@@ -93,7 +94,7 @@ async def test_a_member_sees_what_is_the_teams_and_what_it_said_itself() -> None
         assert await texts(store, EventQuery()) == everything
         assert await texts(store.seen_by(ADA), EventQuery()) == everything
         assert await texts(store.seen_by(BOB), EventQuery()) == [everything[0], everything[2]]
-        assert await texts(store.seen_by(BOB, own=True), EventQuery()) == [everything[2]]
+        assert await texts(store.seen_by(BOB, "bob"), EventQuery()) == [everything[2]]
         assert await store.seen_by(BOB).sessions("", 9) == ["b1", "a1"]
         assert (await store.seen_by(BOB).counts()).events == 2
 
@@ -167,6 +168,17 @@ async def test_what_was_done_is_noted_for_so_long_and_so_often() -> None:
         assert await store.audit("ada", 1) == [rows[2]]
         await store.note_audit([AuditRow(5, "bob", "toc_root")], 0, 2)
         assert [row.at_ms for row in await store.audit(None, 9)] == [5, 4]
+
+
+async def test_what_is_noted_of_members_is_no_news_to_who_watches_the_memory() -> None:
+    async with team() as store:
+        before = await store.changes(own=True)
+        await store.note_audit([AuditRow(1, "ada", "teleport")], 0, 9)
+        await tell(store, "ada", said("One.", 0))
+        with anyio.fail_after(10):
+            while (after := await store.changes(own=True)) == before:
+                await anyio.sleep(0.01)
+        assert after == before + 1
 
 
 # what the two guards are

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +10,9 @@ from typing import Any
 
 import anyio
 import httpx2
+from mcp import Client
+from mcp.client.session import ElicitationFnT
+from mcp.client.streamable_http import streamable_http_client
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import load
@@ -19,6 +22,7 @@ from mcp_memory.surfaces.http import listen, server_of
 from mcp_memory.surfaces.team.guard import TeamGuard
 from mcp_memory.surfaces.team.serving import TeamConnection, TeamMemory, team_app
 from tests.postgres import new_database
+from tests.surfaces.client import Era
 
 YEAR_MS = 365 * 24 * 3_600_000
 BASE = "http://127.0.0.1:8765"
@@ -39,6 +43,16 @@ class TeamDesk:
         transport = httpx2.ASGITransport(self.guard, client=("10.0.0.9", 4711))
         return httpx2.AsyncClient(transport=transport, base_url=BASE, headers=bearer | headers, timeout=30)
 
+    @asynccontextmanager
+    async def agent(
+        self, name: str, era: Era = "auto", asks: ElicitationFnT | None = None, **headers: str
+    ) -> AsyncIterator[Client]:
+        """A member's agent, over MCP. What it is answered comes whole, so that it hears of nothing unasked."""
+        async with self.client(name, **headers) as http:
+            stream = streamable_http_client(f"{BASE}/mcp", http_client=http)
+            async with Client(stream, mode=era, elicitation_callback=asks) as client:
+                yield client
+
     async def add_user(self, name: str, role: str = "member", *, lasts_ms: int = YEAR_MS) -> str:
         now = self.memory.now_ms()
         self.tokens[name] = await self.store.add_user(name, role, now, now + lasts_ms)
@@ -51,12 +65,16 @@ class TeamDesk:
 
 @asynccontextmanager
 async def team_server(
-    home: Path, fill: Callable[[App], Awaitable[None]] | None = None, **options: Any
+    home: Path,
+    fill: Callable[[App], Awaitable[None]] | None = None,
+    environment: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> AsyncIterator[TeamDesk]:
     """A server with ada (member), bob (member), rita (reader) and root (admin). `fill` puts something in before."""
-    settings = load({"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()})
+    place = {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()}
+    settings = load(place | dict(environment or {}))
     if fill:
-        async with open_app(settings, cwd=home) as app:
+        async with open_app(settings, cwd=home, for_team=True) as app:
             await fill(app)
     memory = TeamMemory(settings)
     guard = team_app(memory, **options)

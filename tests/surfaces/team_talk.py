@@ -95,11 +95,16 @@ OWN = [
 
 
 async def tell(
-    app: App, author: str, lines: Iterable[dict[str, Any]], remote: str = REMOTE, name: str = "shop"
+    app: App,
+    author: str,
+    lines: Iterable[dict[str, Any]],
+    remote: str = REMOTE,
+    name: str = "shop",
+    visibility: str = TEAM,
 ) -> None:
     """Let someone have said this, and share it."""
     captured = [event_of_line(one) for one in lines]
-    events = [replace(event, visibility=TEAM) for event in app.intaker.prepare(captured)]
+    events = [replace(event, visibility=visibility) for event in app.intaker.prepare(captured)]
     await app.store.add([Intake(tuple(events), "", name, remote, author)])
 
 

@@ -6,22 +6,11 @@ Everything that the server offers is listed by the server itself, so that no too
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError
-from mcp.client.session import ClientRequestContext
-from mcp_types import (
-    ElicitRequestParams,
-    ElicitResult,
-    PromptReference,
-    ResourceTemplateReference,
-    TextContent,
-    TextResourceContents,
-)
 
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Privacy, Settings
@@ -29,6 +18,7 @@ from mcp_memory.domain.events import Captured, EventType, Intake, Role
 from mcp_memory.domain.nodes import NodeQuery
 from tests.support import StoppedClock, learn, said
 from tests.surfaces.client import Era, ask, connected, read, refused
+from tests.surfaces.walk import PLAIN, Walk, agree
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +97,7 @@ def values_of(ids: dict[str, list[str]]) -> dict[str, list[Any]]:
         "platypis",
     ]
     return {
+        **PLAIN,
         "project": ["beta", "*", "alpha", "alpha,beta"],
         "node_id": ids["nodes"],
         "grip_id": [*ids["grips"], *ids["events"]],
@@ -117,98 +108,7 @@ def values_of(ids: dict[str, list[str]]) -> dict[str, list[Any]]:
         "topic": asked,
         "when": ["2026-03-03", "last week", "this year"],
         "match": ["zorilla"],
-        "text": ["A word for the others."],
-        "before": [20],
-        "after": [20],
-        "limit": [50],
-        "top_k": [20],
-        "budget_tokens": [20_000],
-        "confirm": [True],
-        "include_memo": [True],
-        "diverse": [True],
-        "pin": [True],
-        "levels": [["year", "day", "segment"]],
-        "order": ["u-curve"],
-        "kind": ["event", "segment", "day"],
-        "since": ["s0.0.0"],
-        "cursor": ["at:1"],
     }
-
-
-def calls(schema: dict[str, Any], values: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Every value of every argument, with the required ones beside it and as much of an answer as there can be."""
-    names, required = list(schema["properties"]), schema.get("required", [])
-    unknown = [name for name in names if name not in values]
-    assert not unknown, f"teach this test what to pass as {unknown}"
-    wide = {name: values[name][0] for name in ("budget_tokens", "before", "after", "confirm", "top_k") if name in names}
-    for name in names:
-        for value in values[name]:
-            others = [other for other in required if other != name]
-            for beside in values[others[0]] if others else [None]:
-                yield {**wide, **dict.fromkeys(others, beside), name: value}
-    if "project" in names:
-        for project in values["project"]:
-            for name in required:
-                yield from ({**wide, name: value, "project": project} for value in values[name])
-
-
-async def agree(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    return ElicitResult(action="accept", content={})
-
-
-class Walk:
-    """All that can be got out of the server, by the name of what gave it."""
-
-    def __init__(self, client: Client, values: dict[str, list[Any]]) -> None:
-        self.client, self.values = client, values
-        self.found: dict[str, list[str]] = {}
-
-    async def everything(self) -> dict[str, list[str]]:
-        for tool in (await self.client.list_tools()).tools:
-            for arguments in calls(tool.input_schema, self.values):
-                await self.take(tool.name, self.client.call_tool(tool.name, arguments))
-        await self.documents()
-        await self.prompts()
-        return self.found
-
-    async def documents(self) -> None:
-        for resource in (await self.client.list_resources()).resources:
-            await self.take(str(resource.uri), self.client.read_resource(str(resource.uri)))
-        for template in (await self.client.list_resource_templates()).resource_templates:
-            uri = template.uri_template
-            (name,) = re.findall(r"\{(\w+)\}", uri)
-            values = self.values[name]
-            for value in values:
-                await self.take(uri, self.client.read_resource(uri.replace(f"{{{name}}}", value)))
-            for typed in ["", *(value[:4] for value in values), *(f"{value}@" for value in values)]:
-                ref = ResourceTemplateReference(uri=uri)
-                await self.take("completion", self.client.complete(ref, {"name": name, "value": typed}))
-
-    async def prompts(self) -> None:
-        for prompt in (await self.client.list_prompts()).prompts:
-            for argument in prompt.arguments or ():
-                for value in self.values[argument.name]:
-                    await self.take(prompt.name, self.client.get_prompt(prompt.name, {argument.name: value}))
-                for typed in ["", "d", "p", "pl", "n", "t"]:
-                    ref = PromptReference(name=prompt.name)
-                    await self.take("completion", self.client.complete(ref, {"name": argument.name, "value": typed}))
-
-    async def take(self, name: str, work: Awaitable[Any]) -> None:
-        try:
-            text = text_of(await work)
-        except MCPError as error:
-            text = f"{error.message} {error.data}"
-        self.found.setdefault(name, []).append(text)
-
-
-def text_of(result: Any) -> str:
-    texts = []
-    for part in [*(getattr(result, "content", None) or ()), *(getattr(result, "contents", None) or ())]:
-        assert isinstance(part, TextContent | TextResourceContents)
-        texts.append(part.text)
-    texts += [message.content.text for message in getattr(result, "messages", None) or ()]
-    completion = getattr(result, "completion", None)
-    return "\n".join([*texts, *(completion.values if completion else ())])
 
 
 async def beta_lines(home: Path) -> list[tuple[str, str]]:

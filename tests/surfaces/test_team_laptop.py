@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_memory.app import App, open_app
-from tests.surfaces.client import ask, connected
+from tests.surfaces.client import ask, connected, refused
 from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import reachable, team_server
 from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
@@ -137,6 +137,9 @@ async def test_who_is_new_to_a_project_has_the_teams_memory_of_it_at_once(tmp_pa
             named = await ask(agent, "browse_time", when="last month", project="team/shop")
             assert "ada: Decided:" in named
             assert "assistant ada" in await ask(agent, "teleport", query="idempotency key", project="team/shop")
+            for tool, asked in (("teleport", {"query": "key"}), ("browse_time", {"when": "today"})):
+                told = await refused(agent, tool, project="team/nowhere", **asked)
+                assert "knows no project 'team/nowhere' that you may read" in told
 
 
 async def test_an_agent_that_asks_the_teams_server_itself_has_the_same_ids_and_authors(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 def test_a_token_is_shown_once_with_what_to_do_with_it(desk: Shell) -> None:
     told = desk.run("team", "user", "add", "ada", "--role", "admin").stdout
+    assert told.startswith("ada is an admin of the team now.")
     [token] = [word for word in told.split() if word.startswith("mcpm_")]
     assert "mcp-memory team join URL" in told
     assert "never again" in told
@@ -35,6 +36,10 @@ def test_a_token_is_shown_once_with_what_to_do_with_it(desk: Shell) -> None:
     assert further["token"] != token
     expires = datetime.fromisoformat(further["expires"])
     assert 6 * DAY < expires - datetime.now(UTC) <= 7 * DAY
+
+
+def test_the_machine_of_a_team_needs_no_client_of_its_own(desk: Shell) -> None:
+    assert desk.json("doctor")["problems"] == []
 
 
 def test_a_member_comes_changes_its_role_and_goes(desk: Shell) -> None:

@@ -26,12 +26,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_memory.config import load
-from mcp_memory.errors import UsageError
+from mcp_memory.errors import TeamUnreachable, UsageError
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.team.serving import serve_team
-from tests.postgres import new_database, new_server
+from mcp_memory.team.account import TeamAccount
+from mcp_memory.team.client import TeamClient
+from tests.postgres import new_database, new_server, shared_server
 from tests.surfaces.client import ask
+from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import YEAR_MS
 
 pytestmark = [
@@ -93,7 +96,9 @@ async def member(url: str, name: str = "ada") -> str:
         return await store.add_user(name, "member", NOW_MS, NOW_MS + YEAR_MS)
 
 
-async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signal(tmp_path: Path) -> None:
+async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, (cert, key) = new_database(), certificate(tmp_path)
     token = await member(url)
     options = ("--tls-cert", str(cert), "--tls-key", str(key))
@@ -106,9 +111,13 @@ async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signa
                 stream = streamable_http_client(server.place["url"], http_client=http)
                 async with Client(stream, mode=era) as client:
                     assert "Nothing" in await ask(client, "toc_root")
-        async with httpx2.AsyncClient(timeout=30) as careful:
-            with pytest.raises(httpx2.ConnectError, match="(?i)certificate"):
-                await careful.get(server.place["join"])
+        careful = TeamClient(TeamAccount(server.place["join"], "ada", token))
+        with pytest.raises(TeamUnreachable, match="(?i)certificate.* name its file in SSL_CERT_FILE"):
+            await careful.get("/team/me")
+        await careful.close()
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        assert (await careful.get("/team/me"))["name"] == "ada"
+        await careful.close()
         async with httpx2.AsyncClient(timeout=30) as plain:
             with pytest.raises(httpx2.HTTPError):
                 await plain.get(server.place["join"].replace("https", "http"))
@@ -128,6 +137,8 @@ async def test_a_database_that_is_away_at_the_start_or_goes_later_is_waited_for(
                     assert away.status_code == 503
                     assert int(away.headers["retry-after"]) > 0
                     assert "Traceback" not in away.text
+                    assert "postgresql://" not in away.text
+                    assert "cannot be used just now" in away.text
                 await anyio.to_thread.run_sync(database.start)
                 while (again := await someone.get("/team/me")).status_code == 503:
                     pass
@@ -156,10 +167,53 @@ async def test_it_does_not_start_where_tokens_would_be_in_the_clear(
         await serve_team(settings, given)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--http", "--tls-cert", "a.pem", "--tls-key", "a.key"),
+            "--tls-cert is for the server of a team: give --team",
+        ),
+        (("--http", "--behind-proxy"), "--behind-proxy is for the server of a team: give --team"),
+        (("--team",), "give --http as well"),
+    ],
+)
+def test_what_it_would_ignore_is_refused(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+) -> None:
+    assert cli.main(["serve", *options]) == 2
+    assert told in capsys.readouterr().err
+
+
 async def test_without_a_database_it_says_what_to_set(tmp_path: Path) -> None:
     given = cli.parser().parse_args(["serve", "--http", "--team"])
     with pytest.raises(UsageError, match=r"\[store\] url"):
         await serve_team(load({"MCP_MEMORY_HOME": str(tmp_path)}), given)
+
+
+async def test_who_starts_it_is_told_once_why_the_memory_cannot_be_opened(tmp_path: Path) -> None:
+    async with serving(tmp_path / "home", "postgresql://nobody:geheim@127.0.0.1:9/x", lines=3) as server:
+        assert "postgresql://nobody:…@127.0.0.1:9/x cannot be reached" in server.told
+        async with httpx2.AsyncClient(base_url=server.place["join"], timeout=60) as someone:
+            assert (await someone.get("/team/me", headers={"authorization": "Bearer mcpm_any"})).status_code == 503
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.stderr
+        assert "cannot be reached" not in "".join([part.decode() async for part in server.process.stderr])
+
+
+async def test_a_user_who_may_make_no_role_for_members_is_told_at_the_start_and_by_doctor(tmp_path: Path) -> None:
+    server, shell = shared_server(), Shell(tmp_path)
+    name = f"plain_{secrets.token_hex(4)}"
+    server.sql(f"CREATE ROLE {name} LOGIN")
+    url = server.new_database().replace("memory@", f"{name}@")
+    server.sql(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO {name}")
+    shell.environment["MCP_MEMORY_STORE_URL"] = url
+    await anyio.to_thread.run_sync(lambda: shell.json("team", "user", "add", "ada"))
+    async with serving(tmp_path / "home", url, lines=3) as process:
+        assert f'CREATE ROLE "mcp_memory_viewer_{name}" NOLOGIN' in process.told
+    found = await anyio.to_thread.run_sync(lambda: shell.run("doctor"))
+    assert "members cannot read\n" in found.stdout
+    assert f'ALTER ROLE "{name}" CREATEROLE' in found.stdout
 
 
 async def test_a_first_start_tells_how_to_add_someone(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def test_what_is_shared_on_a_laptop_comes_to_the_team_and_goes_again(tmp_path: P
     server.kill()
     forgotten = desk.run("forget", "--match", "processes die", "--yes")
     assert "has not been told yet to forget 1 shared events" in forgotten.stdout
+    assert "1 event for the team's server (`mcp-memory process`" in desk.run("status").stdout
     talk(desk, place, "s2", "Said in another session.")
     assert desk.json("share", "--session", "s1", "--yes")["events"] == 1
     server.start()
@@ -161,9 +162,11 @@ def test_what_is_shared_on_a_laptop_comes_to_the_team_and_goes_again(tmp_path: P
     assert "2 events of 2 sessions of shop are private again" in back.stdout
     assert "The team's server has given them back." in back.stdout
     assert (server.said(), desk.json("share")["shared"]) == ([], [])
+    desk.json("unshare", "--session", "s1")
+    assert desk.run("team", "status").stdout.endswith("s1: kept private\n")
 
     # A leaver's token dies.
-    assert desk.json("share", "shop", "--since", "2020", "--yes")["events"] == 2
+    assert desk.json("share", "shop", "--since", "2020", "--yes")["events"] == 1
     server.team("user", "revoke", "ada")
     refused = desk.run("team", "push")
     assert (refused.returncode, "does not accept the token" in refused.stderr) == (1, True)

@@ -119,6 +119,7 @@ async def test_a_request_bears_the_token_and_what_is_sent() -> None:
         (httpx2.Response(500, text="<html>"), TeamUnreachable),
         (httpx2.Response(503, text="", headers={"Retry-After": "soon"}), TeamUnreachable),
         (httpx2.Response(400, json={"error": "bad line"}), TeamRejected),
+        (httpx2.Response(413, text="<html>a proxy's page</html>"), TeamRejected),
         (httpx2.Response(400, text="<html>"), TeamFault),
         (httpx2.Response(404, text="<html>"), TeamFault),
         (httpx2.Response(302, headers={"Location": "https://elsewhere.example/"}), TeamFault),

@@ -19,7 +19,7 @@ from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachabl
 from mcp_memory.store.sharing_port import Chosen, Waiting
 from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.team import push as pushing
-from mcp_memory.team.account import team_problems
+from mcp_memory.team.account import PushState, team_problems
 from mcp_memory.team.push import LOOK_SECONDS, Pushed, line_of, pause_after
 from tests.support import conversation, said
 from tests.surfaces.team_server import BASE, TeamDesk, team_server
@@ -134,6 +134,17 @@ async def test_a_revoked_token_is_not_sent_again_until_one_joins_anew(tmp_path: 
         assert (await ada.pusher.push()).new == 6
 
 
+async def test_to_have_nothing_to_send_does_not_hide_what_is_in_the_way(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        PushState(error="away", failing_ms=1).save(ada.app.settings)
+        assert (await ada.pusher.push(), ada.state.error) == (Pushed(), "")
+        await desk.store.revoke_user("ada", desk.memory.now_ms())
+        PushState(error="no", refused=True).save(ada.app.settings)
+        with pytest.raises(TeamRefused):
+            await ada.pusher.push()
+        assert ada.state.refused
+
+
 async def test_what_the_server_does_not_take_is_counted_and_keeps_nothing_else_back(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         desk = await stack.enter_async_context(team_server(tmp_path / "server"))
@@ -174,6 +185,21 @@ async def test_a_request_that_the_server_rejects_is_cut_down_to_the_event_it_is_
         ada.line.handle_async_request = real  # type: ignore[method-assign]
         assert await ada.app.store.push_again() == 5
         assert await ada.pusher.push() == Pushed(new=1, known=4)
+
+
+async def test_what_was_forgotten_is_forgotten_again_by_a_server_that_was_restored(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *talk())
+        await ada.pusher.push()
+        dumped = await desk.store.events(EventQuery())
+        await ada.app.store.forget(Wish(match="says 3"), dry_run=False)
+        await ada.pusher.push()
+        await desk.store.database.write(lambda tx: tx.run("DELETE FROM forgotten"))
+        await desk.tell("ada", *[event for event in dumped if event.text.endswith("3")], root="/w/beta")
+        assert len(await there(desk)) == 6
+        await ada.app.store.push_again()
+        assert await ada.pusher.push() == Pushed(known=5, withdrawn=1)
+        assert not any("says 3" in text for _, text in await there(desk))
 
 
 async def test_what_is_taken_back_leaves_the_team_and_can_be_shared_again(tmp_path: Path) -> None:

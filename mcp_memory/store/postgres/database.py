@@ -66,6 +66,8 @@ _WRITING = 7_265_021_001
 _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
+    # Keys are looked up before they are written, so another has written the same just now.
+    errors.UniqueViolation,
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -84,8 +86,8 @@ _INDEX = """
 """
 _INDEX_NODES = partial(
     _INDEX.format,
-    columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, '', 'team'",
-    joined="(doc, weight, spoken, tool, terms) JOIN node n ON n.id = v.doc / 4",
+    columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, coalesce(s.author, ''), 'team'",
+    joined="(doc, weight, spoken, tool, terms) JOIN node n ON n.id = v.doc / 4 LEFT JOIN session s ON s.id = n.session",
 )
 _INDEX_EVENTS = partial(
     _INDEX.format,
@@ -94,7 +96,7 @@ _INDEX_EVENTS = partial(
 )
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
-_PASSWORD = re.compile(r"//([^:/@]+):[^@]*@")
+_PASSWORD = re.compile(r"//([^:/@]+):.*@")
 
 
 def shown(url: str) -> str:
@@ -228,7 +230,7 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         self.viewer_role = ""
         #: By this, others' news are told from our own.
         self._name = secrets.token_hex(8)
-        self._heard = 0
+        self._heard = self._told = 0
         self._listening, self._ending = threading.Event(), threading.Event()
         #: Set while the server cannot be connected to, for longer than it takes to start anew.
         self._away = threading.Event()
@@ -276,14 +278,19 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         """The same in the caller's own thread, which must not be that of the event loop."""
         return self._write(lambda tx: work(tx, *args, **named), False)
 
-    def _write(self, work: Callable[[PostgresTransaction], Result], alone: bool) -> Result:
+    async def write_aside(self, work: Callable[[Any], None]) -> None:
+        """Write what is no part of the memory: it is told to no one who waits for news."""
+        await to_thread.run_sync(self._write, work, False, False)
+
+    def _write(self, work: Callable[[PostgresTransaction], Result], alone: bool, tells: bool = True) -> Result:
         lock = f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}({_WRITING})"
 
         def once(link: Link) -> Result:
             with link.raw.transaction():
                 link.execute(lock)
                 result = work(PostgresTransaction(link))
-                link.execute("SELECT pg_notify(?, ?)", (CHANNEL, self._name))
+                if tells:
+                    link.execute("SELECT pg_notify(?, ?)", (CHANNEL, self._name))
             return result
 
         return self._tried(once)
@@ -344,11 +351,11 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         """A statement that no transaction may hold, such as to make room."""
         await to_thread.run_sync(self._tried, lambda link: link.execute(sql))
 
-    async def data_version(self) -> int:
-        return self._heard
+    async def data_version(self, *, own: bool = False) -> int:
+        return self._told if own else self._heard
 
     def _listen(self) -> None:
-        """Count what others write, for as long as the memory is open; after a break something may have been missed."""
+        """Count what is written, for as long as the memory is open; after a break something may have been missed."""
         lost = 0.0
         while not self._ending.is_set():
             try:
@@ -356,12 +363,13 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                     lost = 0.0
                     self._away.clear()
                     connection.execute(f"LISTEN {CHANNEL}")
-                    self._heard += self._listening.is_set()
+                    self._heard, self._told = (n + self._listening.is_set() for n in (self._heard, self._told))
                     self._listening.set()
                     self._away.clear()
                     while not self._ending.is_set():
-                        news = connection.notifies(timeout=1.0, stop_after=1)
-                        self._heard += sum(1 for one in news if one.payload != self._name)
+                        for one in connection.notifies(timeout=1.0, stop_after=1):
+                            self._told += 1
+                            self._heard += one.payload != self._name
             except psycopg.Error:
                 lost = lost or time.monotonic()
                 if time.monotonic() > lost + _RESTART_SECONDS:

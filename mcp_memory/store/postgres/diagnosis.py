@@ -13,16 +13,23 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.errors import UPDATE, Problem
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, configure, explain, shown
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
+from mcp_memory.store.postgres.viewing import ROLE_OF
 from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
 
 T = TypeVar("T")
 _SECONDS = 5
+_OF_TEAM = "SELECT EXISTS (SELECT 1 FROM team_user) OR EXISTS (SELECT 1 FROM meta WHERE key = 'team')"
 _LEASE = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
 _RIGHTS = f"""
     SELECT has_schema_privilege('{SCHEMA}', 'USAGE')
        AND NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = '{SCHEMA}' AND NOT pg_has_role(tableowner, 'USAGE'))
+"""
+#: Whether there is a role that members read by, or one may be made.
+_VIEWERS = f"""
+    SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = ({ROLE_OF}) AND pg_has_role(oid, 'MEMBER'))
+        OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolcreaterole OR rolsuper))
 """
 #: A part of the connections that the server allows, above which it is told that they run out.
 _CONNECTIONS = """
@@ -80,6 +87,10 @@ class ServerDiagnosis:
             fix = f'GRANT CREATE ON DATABASE "{name}" TO "{connection.info.user}"'
             return [Problem(f"{where}: the tables cannot be made", "The user may not make a schema there.", fix)]
         problems = []
+        if version == latest() and _one(connection, _OF_TEAM)[0] and not _one(connection, _VIEWERS)[0]:
+            why = "They read by a role of their own, which the user of [store] url may not make."
+            fix = f'As an administrator of the server: ALTER ROLE "{connection.info.user}" CREATEROLE'
+            problems.append(Problem(f"{where}: members cannot read", why, fix))
         if _one(connection, "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool")[0]:
             why = "It is a standby, or default_transaction_read_only is on: nothing new can be stored."
             problems.append(Problem(f"{where} can only be read", why, "Name the primary server in [store] url."))
@@ -103,6 +114,7 @@ class ServerDiagnosis:
             lease_until_ms=until_ms,
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
+            of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
         )
         return self._joined(known)
 

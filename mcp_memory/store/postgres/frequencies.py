@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.terms import Term
-from mcp_memory.store.postgres.matching import LOOKED_AT, Narrowed, matched, phrases_of, stands_in_a_row
+from mcp_memory.store.postgres.matching import (
+    LOOKED_AT,
+    SMALL,
+    Narrowed,
+    Places,
+    matched,
+    phrases_of,
+    places_of,
+    stands_in_a_row,
+)
 from mcp_memory.store.sql.database import SET_FACT, SqlConnection, Transaction
 
 #: A term is counted up to here; what is more frequent is estimated.
@@ -53,6 +62,8 @@ class Frequencies:
     documents: int
     counts: Mapping[str, int]
     said: Mapping[str, int]
+    #: In a small memory, where the words stand.
+    places: Places | None = None
 
     @property
     def spoken(self) -> dict[str, int]:
@@ -63,6 +74,11 @@ class Frequencies:
 def frequencies(connection: SqlConnection, terms: Sequence[Term], narrowed: Narrowed) -> Frequencies:
     """How often terms occur in what may be seen; what is common is not told apart by who may see it."""
     documents, counted = map(int, connection.execute(_REACHED).fetchone())
+    if documents <= SMALL:
+        places = places_of(connection, terms, narrowed)
+        both = {term.match: places.counts(term) for term in terms}
+        at_all, spoken = ({match: each[way] for match, each in both.items()} for way in (0, 1))
+        return Frequencies(documents, at_all, spoken, places)
     phrases = {term.match: phrases_of(term) for term in terms}
     words = sorted({word for each in phrases.values() for phrase in each for word in phrase})
     told = {}

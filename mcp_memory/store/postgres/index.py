@@ -1,7 +1,7 @@
 """The index in PostgreSQL: which events hold which words, by a GIN index over our own words.
 
-Matching is its part. It offers a pool in the order of how rare the words are and how much they weigh in each text, and
-our own ranking goes on.
+Matching is its part. It offers a pool in the order of how rare the words are and how much they weigh in each text, in a
+small memory by BM25, and our own ranking goes on.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def _best(
         parts.append(_BEST.format(idf=idf, found=found))
     if not parts:
         return []
+    most = limit if told.places is None else len(told.places.taken)
     rows = connection.execute(
-        _SUMMED.format(parts=" UNION ALL ".join(f"({part})" for part in parts)), {**values, "most": limit}
+        _SUMMED.format(parts=" UNION ALL ".join(f"({part})" for part in parts)), {**values, "most": most}
     )
-    return [(int(doc), float(score)) for doc, score in rows]
+    best = [(int(doc), float(score)) for doc, score in rows]
+    return best if told.places is None else told.places.weighed(chosen, [doc for doc, _ in best])[:limit]

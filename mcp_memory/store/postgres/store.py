@@ -89,9 +89,9 @@ class PostgresStore(SqlStore, TeamPart):
     async def counts(self, busy: range = range(0)) -> Counts:
         return replace(await super().counts(busy), server_bytes=int(await self._database.value(_BYTES)))
 
-    def seen_by(self, viewer: Viewer, *, own: bool = False) -> PostgresStore:
-        """The memory as a member sees it; with `own` what that member said. Nothing can be written through it."""
-        return PostgresStore(SeenDatabase(self.database, viewer, own=own))
+    def seen_by(self, viewer: Viewer, by: str = "") -> PostgresStore:
+        """The memory as a member sees it, or what of that someone said. Nothing can be written through it."""
+        return PostgresStore(SeenDatabase(self.database, viewer, by))
 
     def reader(self, snapshot: Snapshot) -> SqlReader:
         return SqlReader(snapshot, PostgresIndex(snapshot))

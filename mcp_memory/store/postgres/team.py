@@ -10,6 +10,7 @@ from dataclasses import astuple, replace
 from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
 from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.store.postgres.database import PostgresDatabase
 from mcp_memory.store.sql.database import SET_FACT, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.forget import own_key
 from mcp_memory.store.sql.log import add_events
@@ -50,6 +51,7 @@ class TeamPart:
     """Implements the TeamRegister port."""
 
     _database: SqlDatabase
+    database: PostgresDatabase
 
     async def become_team(self, timezone: str) -> None:
         def write(tx: Transaction) -> None:
@@ -174,7 +176,7 @@ class TeamPart:
             tx.run("DELETE FROM audit WHERE at_ms < ?", (oldest_ms,))
             tx.run("DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ?", (most,))
 
-        await self._database.write(write)
+        await self.database.write_aside(write)
 
     async def audit(self, user: str | None, limit: int) -> list[AuditRow]:
         where, values = ("WHERE name = ?", [user]) if user is not None else ("", [])

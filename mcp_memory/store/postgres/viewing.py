@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from anyio import to_thread
 from psycopg import errors
@@ -34,6 +34,8 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 _OF_PROJECT = "SELECT x.* FROM {0} x WHERE x.project = ANY (§projects)"
 _OF_SESSION = "SELECT x.* FROM {0} x JOIN session y ON y.id = x.session WHERE y.project = ANY (§projects) AND §session"
+#: Of a person what it said, and the periods in which it said something.
+_NODE = "SELECT x.* FROM node x WHERE x.project = ANY (§projects) AND §node"
 _OF_NODE = "SELECT x.* FROM {0} x JOIN node y ON y.id = x.node WHERE y.project = ANY (§projects)"
 #: What a viewer may read of each table that holds something of someone.
 GUARDED = {
@@ -46,9 +48,10 @@ GUARDED = {
     "event": (
         "SELECT x.* FROM event x JOIN session y ON y.id = x.session WHERE y.project = ANY (§projects) AND §event"
     ),
+    "node": _NODE,
     **{
         table: _OF_PROJECT.format(table)
-        for table in ("project_alias", "node", "mention", "removed_node", "erased", "dirty_node", "dirty_brief")
+        for table in ("project_alias", "mention", "removed_node", "erased", "dirty_node", "dirty_brief")
     },
     **{table: _OF_SESSION.format(table) for table in ("segment", "compaction", "dirty_session", "dirty_compaction")},
     "compaction_source": (
@@ -63,23 +66,33 @@ GUARDED = {
 }
 #: The index is kept from a viewer by its own columns alone: under row-level security PostgreSQL would not use it to
 #: find words. Its rows are numbers of what is then looked up in the tables above.
-INDEX = {"search": "SELECT x.* FROM search x WHERE x.project = ANY (§projects) AND (x.level >= 0 OR §found)"}
+INDEX = {"search": "SELECT x.* FROM search x WHERE x.project = ANY (§projects) AND (x.level >= 0 OR §found) AND §by"}
 #: Tables that a viewer reads as they are: what is true of all of the memory.
 OPEN = ("meta", "log_place", "migration", "lease", "quarter", "frequency")
 _REPLACED = GUARDED | INDEX
+#: Of segments those of a person, of periods those in which there is one.
+_TAKEN_PART = (
+    "EXISTS (SELECT 1 FROM node w JOIN session y ON y.id = w.session WHERE w.project = x.project AND w.level = 4 "
+    "AND w.start_ms BETWEEN x.start_ms AND x.end_ms AND y.author = {by} AND (x.level < 4 OR w.id = x.id))"
+)
 #: A table where it is read from, and the name it goes by there.
 _READ = re.compile(
     rf"\b(FROM|JOIN)(\s+)({'|'.join(sorted(_REPLACED, key=len, reverse=True))})\b(?:\s+(?:AS\s+)?([a-z]\w*))?"
 )
-#: Where a project has to be one that the viewer may read.
-_IN = re.compile(r"\w\.\w+ = ANY \(§projects\)")
+#: Where it is put in who reads, and what.
+_MARK = re.compile(r"(\w\.\w+ = ANY \()§projects\)|§\w+")
+#: What may be read, and what of that if one person's part is asked for.
+_SEEN = {
+    "§session": "(y.shared = 1 OR y.author = {viewer})",
+    "§event": "(x.visibility = 'team' OR y.author = {viewer})",
+    "§found": "(x.visibility = 'team' OR x.author = {viewer})",
+}
+_PART = {"§session": "y.author = {by}", "§event": "y.author = {by}", "§by": "x.author = {by}", "§node": _TAKEN_PART}
 #: A plan that is kept is the same for all viewers: who reads, and what, is looked up once when it runs.
 _VIEWER = "(SELECT current_setting('mcp_memory.viewer'))"
 _READABLE = "(SELECT current_setting('mcp_memory.projects')::bigint[])::bigint[]"
-_TEAMS = "x.visibility = 'team'"
-_WHOSE = (("§session", "y", "y.shared = 1"), ("§event", "y", _TEAMS), ("§found", "x", _TEAMS))
 #: The role of viewers owns nothing and logs in nowhere. Roles are the server's, so each owner of a memory has its own.
-_ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
+ROLE_OF = "SELECT 'mcp_memory_viewer_' || left(current_user, 40)"
 
 
 @lru_cache(maxsize=2048)
@@ -95,7 +108,7 @@ def guarded(sql: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Conditions:
-    """What the marks in `GUARDED` and `INDEX` stand for: who reads which projects, both as SQL.
+    """What the marks in `GUARDED` and `INDEX` stand for: who reads which projects, and whose part of them, as SQL.
 
     `kept`: for a plan that is kept. It says them as a number that is not 0, of which PostgreSQL expects that it leaves
     out almost no row, so that what is asked for by number is found by its number, not in all that one may read.
@@ -103,28 +116,33 @@ class _Conditions:
 
     viewer: str
     projects: str
-    own: bool
+    by: str
     kept: bool = False
 
     def of(self, told: str) -> str:
         """The statement, as this viewer may run it."""
-        seen = _IN.sub(lambda found: self._told(found[0].replace("§projects", self.projects)), guarded(told))
-        for mark, table, shared in _WHOSE:
-            mine = f"{table}.author = {self.viewer}"
-            seen = seen.replace(mark, self._told(mine if self.own else f"({shared} OR {mine})"))
-        return seen
+        # All at once: what is put in holds names, and is not looked through again.
+        return _MARK.sub(self._put, guarded(told))
 
-    def _told(self, condition: str) -> str:
+    def _put(self, found: re.Match[str]) -> str:
+        if found[1]:
+            clauses = [f"{found[1]}{self.projects})"]
+        else:
+            clauses = [_SEEN[found[0]]] if found[0] in _SEEN else []
+            clauses += [_PART[found[0]]] if self.by and found[0] in _PART else []
+            clauses = [clause.format(viewer=self.viewer, by=self.by) for clause in clauses]
+        condition = " AND ".join(clauses) or "TRUE"
         return f"(CASE WHEN {condition} THEN 1 ELSE 0 END) <> 0" if self.kept else condition
 
 
 class SeenLink(Link):
     """A connection in a transaction of a viewer."""
 
-    def __init__(self, link: Link, viewer: Viewer, projects: str, own: bool) -> None:
+    def __init__(self, link: Link, viewer: Viewer, projects: str, by: str) -> None:
         super().__init__(link.raw)
-        self._seen = _Conditions(_quoted(viewer.name), f"{_quoted(projects)}::bigint[]", own)
-        self._seen_by_number = _Conditions(_VIEWER, _READABLE, own, kept=True)
+        part = _quoted(by) if by else ""
+        self._seen = _Conditions(_quoted(viewer.name), f"{_quoted(projects)}::bigint[]", part)
+        self._seen_by_number = _Conditions(_VIEWER, _READABLE, part, kept=True)
 
     def told(self, sql: str) -> str:
         """What PostgreSQL is told."""
@@ -140,9 +158,9 @@ class SeenLink(Link):
 class SeenDatabase(PostgresDatabase):
     """Reads of a viewer, over the connections of the memory that it is a view of. Nothing can be written here."""
 
-    def __init__(self, whole: PostgresDatabase, viewer: Viewer, *, own: bool = False) -> None:
+    def __init__(self, whole: PostgresDatabase, viewer: Viewer, by: str = "") -> None:
         super().__init__(whole.url, whole._pool)
-        self._whole, self._viewer, self._own = whole, viewer, own
+        self._whole, self._viewer, self._by = whole, viewer, by
         self._ending, self._away = whole._ending, whole._away
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
@@ -154,8 +172,8 @@ class SeenDatabase(PostgresDatabase):
     async def read_as_transaction(self, work: Callable[[Any], Result]) -> Result:
         return await self.read(lambda link: work(PostgresTransaction(link)))
 
-    async def data_version(self) -> int:
-        return await self._whole.data_version()
+    async def data_version(self, *, own: bool = False) -> int:
+        return await self._whole.data_version(own=own)
 
     def _read(self, work: Callable[[Link], Result]) -> Result:
         def once(link: Link) -> Result:
@@ -177,18 +195,10 @@ class SeenDatabase(PostgresDatabase):
         )
         while told.nextset():
             pass
-        return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._own)
+        return SeenLink(link, self._viewer, str(told.fetchall()[0][0]), self._by)
 
-    async def write(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
-        return self._refuse()
-
-    async def write_alone(
-        self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs
-    ) -> Result:
-        return self._refuse()
-
-    def write_here(self, work: Callable[Concatenate[Any, P], Result], *args: P.args, **named: P.kwargs) -> Result:
-        return self._refuse()
+    def _write(self, work: Callable[[Any], Result], alone: bool, tells: bool = True) -> Result:
+        self._refuse()
 
     async def run_alone(self, sql: str) -> None:
         self._refuse()
@@ -198,7 +208,7 @@ class SeenDatabase(PostgresDatabase):
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''").replace("%", "%%") + "'"
+    return "'" + text.replace("\0", "").replace("'", "''").replace("%", "%%") + "'"
 
 
 def role_of(database: PostgresDatabase, link: Link) -> str:
@@ -214,7 +224,7 @@ def _prepare(link: Link) -> str:
         return link.raw.execute(cast(Any, sql))
 
     run(f"SELECT pg_advisory_xact_lock(hashtext('{SCHEMA} viewers'))")
-    role = str(run(_ROLE_OF).fetchone()[0])
+    role = str(run(ROLE_OF).fetchone()[0])
     named = '"' + role.replace('"', '""') + '"'
     try:
         if not run(f"SELECT 1 FROM pg_roles WHERE rolname = {_quoted(role)}").fetchone():

@@ -194,8 +194,8 @@ class SqlDatabase(Reads):
         """Read by the same means as a write would, of which nothing is kept."""
 
     @abstractmethod
-    async def data_version(self) -> int:
-        """A number that changes whenever someone else has written."""
+    async def data_version(self, *, own: bool = False) -> int:
+        """A number that changes whenever someone else has written; with `own` also when we have."""
 
 
 def finished(work: Coroutine[Any, Any, Result]) -> Result:

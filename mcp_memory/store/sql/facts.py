@@ -54,6 +54,8 @@ class Facts:
     models: dict[str, Any] = field(default_factory=dict)
     #: How many nodes are of which revision of the extractive summarizer.
     revisions: dict[int, int] = field(default_factory=dict)
+    #: Whether it is a team's: then laptops tell it something, and no client of this machine.
+    of_team: bool = False
 
 
 def joined(known: Facts, local: Facts) -> Facts:

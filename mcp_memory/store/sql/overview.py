@@ -44,7 +44,7 @@ _SESSIONS = """
             ORDER BY h.start_ms LIMIT 1),
            (SELECT n.key FROM segment h JOIN node n ON n.id = h.node WHERE h.session = s.id
             ORDER BY h.start_ms DESC LIMIT 1),
-           g.start_ms, g.id
+           g.start_ms, g.id, s.author
     FROM shown CROSS JOIN segment g ON g.id = shown.id JOIN session s ON s.id = g.session
     JOIN project p ON p.id = s.project
     ORDER BY g.start_ms DESC, g.id DESC
@@ -71,6 +71,7 @@ _CLIENTS = """
         SELECT (SELECT min(client) FROM session WHERE client > found.client) FROM found WHERE client IS NOT NULL
     ) SELECT client FROM found WHERE client IS NOT NULL
 """
+_PEOPLE = _CLIENTS.replace("client", "author")
 #: Changes are looked for among so many of the latest events.
 _LOOKED_AT = 4_000
 _CHANGES = f"""
@@ -99,6 +100,9 @@ class OverviewPart:
     async def clients(self) -> list[str]:
         return [client for (client,) in await self._reads.fetch(_CLIENTS)]
 
+    async def people(self) -> list[str]:
+        return [author for (author,) in await self._reads.fetch(_PEOPLE) if author]
+
     async def session_list(self, query: SessionQuery) -> list[SessionInfo]:
         ms, number = query.before or (LATEST, LATEST)
         asked = {"project": query.project, "client": query.client, "name": query.session_id, "few": _FEW}
@@ -114,10 +118,10 @@ class OverviewPart:
         place = {"ms": ms, "id": number, "limit": query.limit}
         rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen), asked | place)
         found = []
-        for name, client, slug, title, start_ms, end_ms, events, segments, is_open, first, last, *at in rows:
-            first, last = (NodeRef(Level.SEGMENT, key) if key else None for key in (first, last))
+        for name, client, slug, title, start_ms, end_ms, events, segments, is_open, *ends, at_ms, at, author in rows:
+            first, last = (NodeRef(Level.SEGMENT, key) if key else None for key in ends)
             counts = (start_ms, end_ms, events, segments, bool(is_open))
-            found.append(SessionInfo(name, client, slug, title or "", *counts, first, last, (at[0], at[1])))
+            found.append(SessionInfo(name, client, slug, title or "", *counts, first, last, (at_ms, at), author))
         return found
 
     async def changed_files(self, project: str | None, tools: Collection[str], limit: int) -> list[FileActivity]:

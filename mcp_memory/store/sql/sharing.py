@@ -98,7 +98,7 @@ class SharingPart:
         await self._database.write_alone(_join, server)
 
     async def push_again(self) -> int:
-        return await self._database.write_alone(_offer_all)
+        return await self._database.write_alone(_all_again)
 
     async def to_push(self, limit: int, chars: int) -> list[tuple[int, Event]]:
         sizes = await self._database.fetch(_SIZES, (limit,))
@@ -212,6 +212,16 @@ def _offer_all(tx: Transaction) -> int:
     of = _SHARED.format(its="TRUE")
     tx.run(_OFFER.format(of=of))
     return int(tx.fetch(f"SELECT count(*) {of}")[0][0])
+
+
+def _all_again(tx: Transaction) -> int:
+    """All that is shared, and all that is forgotten: an older state of the server may have lost both."""
+    if tx.fetch(_SERVER):
+        tx.run(
+            "INSERT INTO to_withdraw (key, forget) SELECT key, 1 FROM forgotten WHERE true "
+            "ON CONFLICT (key) DO UPDATE SET forget = 1"
+        )
+    return _offer_all(tx)
 
 
 def session_key(client: str, session_id: str) -> bytes:

@@ -67,8 +67,8 @@ class WorkPart:
 
     _database: SqlDatabase
 
-    async def changes(self) -> int:
-        return await self._database.data_version()
+    async def changes(self, *, own: bool = False) -> int:
+        return await self._database.data_version(own=own)
 
     async def has_work(self, now_ms: int, busy: range, closed_before_ms: int, revision: int = 0) -> bool:
         quiet = {"busy_from": busy.start, "busy_to": busy.stop - 1}

@@ -281,8 +281,8 @@ class Database(SqliteReads, SqlDatabase):
             if self._together is not None:
                 self._together.close()
 
-    async def data_version(self) -> int:
-        """A number that changes whenever another connection has written."""
+    async def data_version(self, *, own: bool = False) -> int:
+        """A number that changes whenever another connection has written; we write by one of its own, too."""
         return int(await self.value("PRAGMA data_version"))
 
 

@@ -78,19 +78,20 @@ class TeamQuestion:
 
 async def ask(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     """The answer to one question, as the member who asks may see the memory."""
-    told = await _document(request)
-    tool, arguments = str(told.get("tool", ""))[:40], told.get("arguments") or {}
-    if tool not in TOOLS or not isinstance(arguments, dict):
-        raise UsageError(f"{tool!r} is not something to ask; known are {', '.join(TOOLS)}.")
-    project, many, outcome = None, 0, "failed"
+    tool, project, many, outcome = "?", None, 0, "failed"
     try:
+        told = await _document(request)
+        asked, arguments = str(told.get("tool", ""))[:40], told.get("arguments") or {}
+        if asked not in TOOLS or not isinstance(arguments, dict):
+            raise UsageError(f"{asked!r} is not something to ask; known are {', '.join(TOOLS)}.")
+        tool = asked
         app = await memory.app()
         try:
             project = await _project(app, told.get("project"))
             answer = await TOOLS[tool](app, TeamQuestion(arguments, project))
         except (NotFound, BadId) as error:
             answer = {"text": "", "missing": str(error)}
-        many, outcome = _counted(answer), "ok"
+        many, outcome = _counted(answer), "refused" if "missing" in answer else "ok"
         return answer
     except UsageError:
         outcome = "refused"

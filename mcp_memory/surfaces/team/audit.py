@@ -6,14 +6,21 @@ Rows are put into a queue when an answer is made, and written a moment later: no
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp.shared.exceptions import MCPError
 
 from mcp_memory.domain.people import AuditRow
+from mcp_memory.domain.toc import TEAM
 from mcp_memory.errors import MemoryFault
+from mcp_memory.navigate.browse import ALL
 from mcp_memory.surfaces.recorder import RESOURCE_READ, TOOL_CALL
+from mcp_memory.surfaces.resources import PROMPTS, RESOURCES
 from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.tools import TOOLS
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -39,6 +46,7 @@ class Audit:
         self._rows: list[AuditRow] = []
         self._wanted = anyio.Event()
         self._lost = 0
+        self._writing = anyio.Lock()
 
     def note(self, row: AuditRow) -> None:
         if len(self._rows) >= _WAITING:
@@ -57,13 +65,14 @@ class Audit:
             outcome = "refused" if isinstance(result, dict) and result.get("isError") else "ok"
             many = _counted(ctx.method, result)
             return result
+        except MCPError:
+            outcome = "refused"
+            raise
         finally:
-            name = str(params.get("name") or params.get("uri") or "").partition("?")[0]
-            # Of an address the kind of document: its name may be a session's.
-            told = f"{ctx.method} {name if ctx.method != RESOURCE_READ else '/'.join(name.split('/')[:3])}".strip()
-            project = (params.get("arguments") or {}).get("project") if ctx.method == TOOL_CALL else None
-            row = (current().name, told[:200], str(project or "")[:200], many, outcome)
-            self.note(AuditRow(self._memory.now_ms(), *row))
+            given = params.get("arguments")
+            project = given.get("project") if ctx.method == TOOL_CALL and isinstance(given, dict) else None
+            told = f"{ctx.method} {_named(ctx.method, params)}".strip()
+            self.note(AuditRow(self._memory.now_ms(), current().name, told, str(project or "")[:200], many, outcome))
 
     async def run(self) -> None:
         while True:
@@ -77,12 +86,21 @@ class Audit:
 
     async def write(self) -> None:
         """Write what was gathered. What cannot be written now waits."""
-        self._wanted = anyio.Event()
-        rows, self._rows = self._rows, []
-        if not rows:
-            return
+        async with self._writing:
+            self._wanted = anyio.Event()
+            rows, self._rows = self._rows, []
+            if rows:
+                await self._write(rows)
+
+    async def _write(self, rows: list[AuditRow]) -> None:
         try:
             store = await self._memory.register()
+            # What is asked for as a project may be anything: it is kept if it is one.
+            projects = {"", ALL, *await store.slugs()}
+            rows = [
+                replace(row, project=slug if (slug := row.project.removeprefix(TEAM)) in projects else "")
+                for row in rows
+            ]
             await store.note_audit(rows, self._memory.now_ms() - KEPT_MS, KEPT_ROWS)
             if self._lost:
                 logger.warning("%d rows of the audit could not be kept while the database was away", self._lost)
@@ -91,6 +109,15 @@ class Audit:
             logger.warning("The audit waits: %s", error)
             self._rows = [*rows, *self._rows]
             self._wanted.set()
+
+
+def _named(method: str, params: Mapping[str, Any]) -> str:
+    """What was called, by a name that the server gave it: of a document its kind. Whoever asks may write anything."""
+    name = str(params.get("name") or params.get("uri") or "")
+    if method in (TOOL_CALL, _PROMPT):
+        return name if name in (TOOLS if method == TOOL_CALL else PROMPTS) else "?"
+    kinds = {str(told["uri"]).partition("{")[0] for told, _ in RESOURCES.values()}
+    return next((kind for kind in kinds if name.startswith(kind)), "?") if name else ""
 
 
 def _counted(method: str, result: Any) -> int:

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_memory.domain.people import AuditRow, Viewer
 from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
-from mcp_memory.surfaces.team.door import Door, door_page
 from mcp_memory.surfaces.team.identity import asking
 from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.team.pages import Door, door_page
 from mcp_memory.surfaces.web.access import ENTRANCE, STATIC
 from mcp_memory.surfaces.web.routes import once_more
 
@@ -62,6 +62,9 @@ class Verifier(TokenVerifier):
             return None
         store = await self._memory.register()
         return _access(_BROWSER + session, await store.viewer_of_session(session, self._memory.now_ms()))
+
+    def excuse(self, error: MemoryFault) -> str:
+        return self._memory.excuse(error)
 
     async def lives(self, access: AccessToken) -> bool:
         """Whether the token or session is still that of the same member in the same role."""
@@ -105,7 +108,7 @@ class TeamGuard:
         try:
             answer = await self._admit(scope)
         except MemoryFault as error:
-            answer = refuse(503, str(error), {"retry-after": "5"})
+            answer = refuse(503, self.verifier.excuse(error), {"retry-after": "5"})
         if isinstance(answer, Response):
             await answer(scope, receive, send)
         elif answer is None:
@@ -170,7 +173,9 @@ class TeamGuard:
     def _note(self, scope: Scope, name: str, status: int) -> None:
         outcome = "ok" if status < 400 else "refused" if status < 500 else "failed"
         project, many = scope.get("team_audit", ("", 0))
-        told = f"{scope['method']} {scope['path']}"[:200]
+        # Of a page its kind: what it is of may be named by what was said.
+        parts = scope["path"].split("/")
+        told = f"{scope['method']} {'/'.join(parts[: 3 if parts[1:2] == ['team'] else 2])}"[:200]
         self.audit.note(AuditRow(_now_ms(), name, told, project, many, outcome))
 
     def _address(self, scope: Scope) -> str:

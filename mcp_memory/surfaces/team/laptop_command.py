@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import TIMES
+from mcp_memory.domain.people import as_role
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused, UsageError
 from mcp_memory.navigate.shapes import iso
@@ -163,7 +164,7 @@ async def _reached(settings: Settings, facts: Mapping[str, Any]) -> tuple[dict[s
 def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
     lines = ["This memory is in no team: `mcp-memory team join URL` joins one. Nothing is sent."]
     if facts["joined"]:
-        role = f", a {facts['role']}" if facts["role"] else ""
+        role = f", {as_role(facts['role'])}" if facts["role"] else ""
         lines = [f"You are {facts['name']}{role} of the team at {facts['server']}."]
         sent = f"Last sent {facts['pushed']}" if facts["pushed"] else "Nothing was sent yet"
         names = {"waiting": "to be sent", "to_withdraw": "to be taken back there", "to_forget": "to be forgotten there"}
@@ -176,7 +177,7 @@ def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
     if not shared:
         return [*lines, "Nothing is shared: `mcp-memory share PROJECT` shares a project from now on."]
     seers = {"team": "; all of the team sees it", "members": "; its members see it"}
-    seen = [seers.get(shape["seen_by"], "") for shape in facts["shared"]]
+    seen = [seers.get(shape["seen_by"], "") * bool(shape["events"]) for shape in facts["shared"]]
     return [*lines, *(shared_line(part) + by for part, by in zip(shared, seen, strict=True))]
 
 

@@ -25,7 +25,16 @@ from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.clients.lines import UnreadableLine
 from mcp_memory.domain.events import TEAM, Captured, Event, Intake, parse_ulid
 from mcp_memory.domain.text import one_line
-from mcp_memory.errors import UPDATE, BadId, MemoryFault, NotAllowed, NotFound, StoreError, TooLarge, UsageError
+from mcp_memory.errors import (
+    UPDATE,
+    BadId,
+    MemoryFault,
+    NotAllowed,
+    NotFound,
+    StoreError,
+    TooLarge,
+    UsageError,
+)
 from mcp_memory.pipeline.ingest import Intaker, by_session
 from mcp_memory.surfaces.team.asking_routes import ask
 from mcp_memory.surfaces.team.identity import current
@@ -91,8 +100,9 @@ async def push(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     refused = [*portion.refused, *({"event_id": ids[key], "reason": why} for key, why in received.refused.items())]
     if received.new:
         app.pipeline.wake.set()
-    projects = {intake.label for intake in intakes}
-    _count(request, received.new, projects.pop() if len(projects) == 1 else "")
+    places = {(intake.root, intake.label, intake.remote) for intake in intakes}
+    project = await store.project_of_root(*places.pop()) if len(places) == 1 else None
+    _count(request, received.new, project or "")
     return {"new": received.new, "known": received.known, "refused": refused}
 
 
@@ -110,7 +120,7 @@ async def withdraw(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
 
 def _count(request: Request, many: int, project: str = "") -> None:
     """Let the audit tell how many it were."""
-    request.scope["team_audit"] = (project[:200], many)
+    request.scope["team_audit"] = (project, many)
 
 
 async def _body(request: Request) -> bytes:
@@ -224,14 +234,14 @@ HANDLERS: dict[tuple[str, str], Handler] = {
 
 def table(memory: TeamMemory) -> list[BaseRoute]:
     async def answer(handler: Handler, request: Request) -> Response:
-        return JSONResponse(await handler(memory, request))
+        try:
+            return JSONResponse(await handler(memory, request))
+        except MemoryFault as error:
+            status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 500)
+            wait = {"retry-after": "5"} if status == 503 else None
+            return JSONResponse({"error": memory.excuse(error)}, status, wait)
 
     return [Route(path, partial(answer, handler), methods=[method]) for (method, path), handler in HANDLERS.items()]
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 500)
-    return JSONResponse({"error": str(error)}, status, {"retry-after": "5"} if status == 503 else None)
 
 
 async def _other(request: Request, error: Exception) -> Response:
@@ -239,5 +249,5 @@ async def _other(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-#: What is answered where a handler fails.
-TROUBLE: dict[Any, Any] = {MemoryFault: _fault, HTTPException: _other}
+#: What is answered where there is no handler.
+TROUBLE: dict[Any, Any] = {HTTPException: _other}

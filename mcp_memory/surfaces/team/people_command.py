@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp_memory.config import Settings
-from mcp_memory.domain.people import MEMBER, AuditRow, TeamProject
+from mcp_memory.domain.people import MEMBER, AuditRow, TeamProject, as_role
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SettingsError, UsageError
 from mcp_memory.navigate.shapes import iso
@@ -54,7 +54,7 @@ async def add_user(settings: Settings, options: argparse.Namespace) -> Answer:
     [name], role, lasts = options.words, options.role or MEMBER, _lasting(options)
     async with register(settings, f"team user add {name} as {role}") as store:
         token = await store.add_user(name, role, _now_ms(), _now_ms() + lasts)
-    return _token(options, name, role, token, lasts, f"{name} is a {role} of the team now.")
+    return _token(options, name, role, token, lasts, f"{name} is {as_role(role)} of the team now.")
 
 
 async def add_token(settings: Settings, options: argparse.Namespace) -> Answer:
@@ -86,7 +86,7 @@ async def set_role(settings: Settings, options: argparse.Namespace) -> Answer:
     name, role = options.words
     async with register(settings, f"team user role {name} {role}") as store:
         await store.set_role(name, role)
-    return {"name": name, "role": role} if options.json else f"{name} is a {role} from now on."
+    return {"name": name, "role": role} if options.json else f"{name} is {as_role(role)} from now on."
 
 
 async def revoke_user(settings: Settings, options: argparse.Namespace) -> Answer:
@@ -125,7 +125,7 @@ async def list_projects(settings: Settings, options: argparse.Namespace) -> Answ
         projects = await store.team_projects()
     if options.json:
         return {"projects": [_project_shape(project) for project in projects]}
-    rows = [[project.slug, project.remote or project.root, _readers(project)] for project in projects]
+    rows = [[project.slug, project.remote or "known by its name", _readers(project)] for project in projects]
     return _columns(rows) or "No project yet: the first that a member shares is the first here."
 
 

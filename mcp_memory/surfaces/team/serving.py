@@ -8,7 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Hashable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.people import Viewer
-from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
     Connection,
@@ -34,10 +34,10 @@ from mcp_memory.surfaces.http import (
 from mcp_memory.surfaces.server import Memory, Opener, build_server, prepared
 from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
-from mcp_memory.surfaces.team.door import Door
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
 from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.team.pages import Door, TeamSite
 from mcp_memory.surfaces.web.routes import viewer
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TeamMemory(Memory):
         super().__init__(settings)
         # Whom memory told what is noted in the database, where an admin finds it, and not on this machine.
         self.audit = self.recorder = Audit(self)
-        self._greets = True
+        self._greets, self._told = True, ""
         #: What is pushed waits for its turn, so that answers have threads and connections however many push.
         self.taking_in = anyio.CapacityLimiter(TAKEN_IN)
 
@@ -87,9 +87,16 @@ class TeamMemory(Memory):
 
         @asynccontextmanager
         async def opened(settings: Settings) -> AsyncIterator[App]:
-            async with open_app(settings, served=True, for_team=True) as app:
-                store = cast("TeamStore", app.store)
-                await store.become_team(app.zone.key)
+            async with AsyncExitStack() as stack:
+                try:
+                    app = await stack.enter_async_context(open_app(settings, served=True, for_team=True))
+                    store = cast("TeamStore", app.store)
+                    await store.become_team(app.zone.key)
+                    await store.seen_by(Viewer("(server)")).slugs()  # makes the role that members read by
+                except MemoryFault as error:
+                    self.excuse(error)
+                    raise
+                self._told = ""
                 if self._greets and not await store.users(self.now_ms()):
                     told = "No one can log in yet: `mcp-memory team user add NAME --role admin` makes the first token."
                     print(told, file=sys.stderr, flush=True)
@@ -97,6 +104,15 @@ class TeamMemory(Memory):
                 yield app
 
         return opened
+
+    def excuse(self, error: MemoryFault) -> str:
+        """What members are told of it. Why the memory cannot be used is told once, to who runs the server."""
+        if not isinstance(error, StoreError):
+            return str(error)
+        if str(error) != self._told:
+            print(f"mcp-memory: {error}", file=sys.stderr, flush=True)
+        self._told = str(error)
+        return "The team's memory cannot be used just now. It is tried again; the server's own log says why."
 
     def now_ms(self) -> int:
         """Real time: tokens expire whatever the memory's clock is set to."""
@@ -113,9 +129,9 @@ def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: b
     """The whole surface, guarded: MCP under its path, what laptops ask under /team/, the viewer everywhere else."""
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = build_server(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    door = Door(memory)
+    door = Door()
     pages, laptops = (
-        viewer(memory, door),
+        viewer(TeamSite(memory, door)),
         Starlette(routes=laptop_routes.table(memory), exception_handlers=laptop_routes.TROUBLE),
     )
 

@@ -43,7 +43,7 @@ async def front(here: Answers, asked: Asked) -> Data:
     left = await overview.open_now(here.reader, scope, limit=6)
     latest = await here.reader.nodes(NodeQuery.latest(scope.project, Level.DAY, 5))
     return {
-        "years": heat_map(days, here.now.date(), scope.project),
+        "years": heat_map(days, here.now.date(), {"project": scope.project, "person": asked.get("person")}),
         "active": len(days),
         "projects": await here.reader.active_projects(),
         "clients": await here.reader.clients(),
@@ -60,11 +60,12 @@ def _left(hit: Hit) -> Data:
     return {"lines": lines, "node_id": hit.node_id, "project": hit.project, "at_ms": hit.start_ms}
 
 
-def heat_map(days: Sequence[DayActivity], today: date, project: str | None = None) -> list[Data]:
-    """The days of each year as squares, one column a week; the newest year first."""
+def heat_map(days: Sequence[DayActivity], today: date, asked: Data) -> list[Data]:
+    """The days of each year as squares, one column a week; the newest year first. Links keep what is asked."""
     busiest = sorted(day.weight for day in days)
     floors = [busiest[len(busiest) * step // _STEPS] for step in range(_STEPS)] if busiest else []
-    query = f"?{urlencode({'project': project})}" if project else ""
+    kept = {name: value for name, value in asked.items() if value}
+    query = f"?{urlencode(kept)}" if kept else ""
     years = []
     for year, some in groupby(reversed(days), key=lambda found: found.day.year):
         found = {day.day: day for day in some}
@@ -114,6 +115,7 @@ def _hit(here: Answers, hit: Hit) -> Data:
         "title": safe(hit.title, 120),
         "html": _words(hit.passage, hit.role, _SHOWN, hit.matched),
         "role": hit.role,
+        "author": hit.author,
         "score": hit.score,
         "band": hit.band,
         "matched": hit.matched,

@@ -32,7 +32,7 @@ from mcp_memory.domain import toc
 from mcp_memory.domain.events import Event, short_session
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Position
-from mcp_memory.errors import BadId, MemoryFault, NotFound, Problem, UsageError
+from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, Problem, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.web import lists, markup, views
@@ -81,9 +81,8 @@ _LIVE = 30
 ALL_PROJECTS = toc.Scope(None, None)
 
 
-def viewer(memory: Memory, access: Access) -> ASGIApp:
+def viewer(site: Site) -> ASGIApp:
     """All pages. Who may see them is for the guard before it to decide."""
-    site = Site(memory, access)
     routes: list[BaseRoute] = [Route("/", site.front), Route(ENTRANCE, site.enter, methods=["GET", "POST"])]
     routes += [Route(path, partial(site.show, *page)) for path, page in PAGES.items()]
     routes += [
@@ -133,22 +132,26 @@ class Site:
         self._problems: list[Problem] = []
         self._examined = -math.inf
 
-    async def answers(self) -> Answers:
+    async def app(self, request: Request) -> App:
+        """The memory, as a page shows it."""
+        return await self.memory.app()
+
+    async def answers(self, request: Request) -> Answers:
         """What a person may ask: everything, whatever agents are kept from."""
-        app = await self.memory.app()
+        app = await self.app(request)
         renderer = replace(app.answers.renderer, typed=True)
-        return replace(app.answers, reach=Reach.EVERYTHING, renderer=renderer)
+        return replace(app.answers, reach=Reach.TEAM if app.viewer else Reach.EVERYTHING, renderer=renderer)
 
     async def read(self, view: View, request: Request) -> Data:
         asked = Asked(request.path_params, request.query_params)
-        return await (await self.answers()).at_once(lambda here: view(here, asked))
+        return await (await self.answers(request)).at_once(lambda here: view(here, asked))
 
     async def show(self, template: str, view: View, request: Request) -> Response:
         return await self.page(request, template, await self.read(view, request))
 
     async def page(self, request: Request, template: str, data: Mapping[str, Any], status: int = 200) -> Response:
         """A page, or for scripts only the part of it that changes."""
-        app = await self.memory.app()
+        app = await self.app(request)
         data = {"title": "", "project": None} | dict(data)
         slugs, asked = await app.store.slugs(), request.query_params.get("project", "")
         own = {
@@ -161,14 +164,27 @@ class Site:
             "moment": partial(_moment, app.zone),
             "iso": _iso,
             "here": partial(_here, request),
+            **await self.around(app, request),
         }
+        # All links of a page keep to the person whose part is looked at.
+        own["url"] = partial(url, person=own["asked_person"])
         assert own.keys().isdisjoint(data), "a view gives a name to something that every page has by it"
         return HTMLResponse(environment().get_template(template).render(own | data), status)
+
+    async def around(self, app: App, request: Request) -> Data:
+        """What else every page has: of a team whom it is shown to, and whose part is looked at."""
+        return {"viewer": app.viewer, "people": (), "asked_person": ""}
 
     async def trouble(self, request: Request, error: Exception) -> Response:
         """What cannot be shown: why, and where to go on. An id that is gone gets the nearest that is there."""
         assert isinstance(error, MemoryFault)
-        kinds: dict[type[MemoryFault], int] = {NotFound: 404, BadId: 404, Unsigned: 403, UsageError: 400}
+        kinds: dict[type[MemoryFault], int] = {
+            NotFound: 404,
+            BadId: 404,
+            NotAllowed: 403,
+            Unsigned: 403,
+            UsageError: 400,
+        }
         status = next((number for kind, number in kinds.items() if isinstance(error, kind)), 503)
         near: Data = {"near": []}
         if status == 404 and self.memory.open and "node_id" in request.path_params:
@@ -192,16 +208,20 @@ class Site:
         return await self.trouble(request, NotFound(f"There is no page {request.url.path[:80]}."))
 
     async def front(self, request: Request) -> Response:
-        app = await self.memory.app()
+        app = await self.app(request)
         # Looked up first, so that nothing that comes in meanwhile is missed.
         position = _place(await app.store.position())
         data = await self.read(lists.front, request)
+        pulse = await self.pulse(app)
+        return await self.page(request, "overview.html", data | pulse | {"position": position})
+
+    async def pulse(self, app: App) -> Data:
+        """How it stands."""
         status = await app.status(brief=True)
         if time.monotonic() > self._examined + EXAMINED_SECONDS:
             (self._problems, _), self._examined = await examine(app), time.monotonic()
         model = app.settings.summarizer.kind != "extractive"
-        own = {"status": status, "problems": self._problems, "position": position, "has_model": model}
-        return await self.page(request, "overview.html", data | own)
+        return {"status": status, "problems": self._problems, "has_model": model}
 
     async def health(self, request: Request) -> Response:
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
@@ -215,7 +235,7 @@ class Site:
         return await self.page(request, "health.html", {"title": "Health"} | told)
 
     async def recalled(self, request: Request) -> Response:
-        app, here = await self.memory.app(), await self.answers()
+        app, here = await self.app(request), await self.answers(request)
         data = await lists.recalled(here, app.inbox, app.spending.now_ms(), Asked({}, request.query_params))
         return await self.page(request, "recalled.html", data)
 
@@ -242,10 +262,10 @@ class Site:
         return response
 
     async def live(self, request: Request) -> Response:
-        app = await self.memory.app()
+        app = await self.app(request)
         position = await app.store.position()
         latest = await app.store.log(max(0, position.events - _LIVE), None, _LIVE)
-        here = await self.answers()
+        here = await self.answers(request)
         data = {
             "title": "Live",
             "position": _place(position),
@@ -256,22 +276,22 @@ class Site:
 
     async def stream(self, request: Request) -> Response:
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        return StreamingResponse(self.news(since), media_type="text/event-stream")
+        return StreamingResponse(self.news(since, request), media_type="text/event-stream")
 
-    async def news(self, since: str) -> AsyncGenerator[str]:
+    async def news(self, since: str, request: Request) -> AsyncGenerator[str]:
         """What came in and what was written since a place, or since now, as soon as it has."""
-        app = await self.memory.app()
+        app = await self.app(request)
         seen = _position(since) or await app.store.position()
         yield "retry: 2000\n\n"
         idle = 0
         while True:
-            app = await self.memory.app()
+            app = await self.app(request)
             now = await app.store.position()
             idle += 1
             if _place(now) == _place(seen) and idle % 15:
                 await anyio.sleep(LOOK_SECONDS)
                 continue
-            here = await self.answers()
+            here = await self.answers(request)
             # Of a burst the latest are told.
             events = [event for _, event in await app.store.log(max(seen.events, now.events - _LIVE), None, _LIVE)]
             nodes = await app.store.written_after(seen.versions, _LIVE)

@@ -14,13 +14,14 @@ from typing import Any
 from markupsafe import Markup
 
 from mcp_memory.domain.events import Event, EventType, parse_ulid
-from mcp_memory.domain.nodes import SO_FAR, Kind, Node, NodeQuery, event_grip_id, short_grip_id
+from mcp_memory.domain.nodes import SO_FAR, Bullet, Kind, Node, NodeQuery, event_grip_id, short_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, Scope, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
 from mcp_memory.navigate import browse, overview
 from mcp_memory.navigate.answers import Answers
+from mcp_memory.search.hits import attributed
 from mcp_memory.surfaces.web import markup
 
 Data = dict[str, Any]
@@ -77,6 +78,7 @@ def node_line(node: Node) -> Data:
         "name": name,
         "themes": themes,
         "project": node.project,
+        "author": node.author,
         "open": node.open,
         "weight": node.weight,
         "children": len(node.child_ids),
@@ -85,26 +87,39 @@ def node_line(node: Node) -> Data:
     }
 
 
-def _bullets(node: Node) -> list[Data]:
+def _bullets(bullets: Sequence[Bullet]) -> list[Data]:
     return [
         {
             "text": bullet.text,
             "label": bullet.kind.label,
             "kind": bullet.kind.value,
+            "author": bullet.author,
             "grips": bullet.grip_ids,
-            "children": [f"{child}@{node.project}" for child in bullet.child_ids],
         }
-        for bullet in node.bullets
+        for bullet in bullets
     ]
+
+
+async def _attributed(here: Answers, asked: Asked, nodes: list[Node]) -> list[Node]:
+    """Of a team each bullet with who said it; if a person is named, of periods those bullets alone."""
+    nodes = await attributed(here.reader, nodes, team=here.reach is browse.Reach.TEAM)
+    person = asked.get("person")
+
+    def part(node: Node) -> Node:
+        return replace(node, bullets=tuple(bullet for bullet in node.bullets if bullet.author == person))
+
+    return [part(node) if person and node.level is not Level.SEGMENT else node for node in nodes]
 
 
 async def contents(here: Answers, asked: Asked) -> Data:
     """The years, newest first, each with its months; the newest month with its days."""
     scope = await scope_of(here, asked)
-    years = []
-    for year in await here.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 60)):
+    found, years = await here.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 60)), []
+    for year in await _attributed(here, asked, found):
         months = await here.reader.nodes(NodeQuery(year.project, parent=year.ref, bullets=False))
-        years.append(node_line(year) | {"bullets": _bullets(year), "months": [node_line(month) for month in months]})
+        years.append(
+            node_line(year) | {"bullets": _bullets(year.bullets), "months": [node_line(month) for month in months]}
+        )
     days = await here.reader.nodes(NodeQuery.latest(scope.project, Level.DAY, 12, bullets=False))
     return {"years": years, "days": [node_line(day) for day in days], "waiting": await here.waiting(scope)}
 
@@ -113,7 +128,7 @@ async def node(here: Answers, asked: Asked) -> Data:
     """A node with the way to it, its bullets, what lies beneath and beside it."""
     scope = Scope(None, None)
     view, _ = await browse.get_node(here.reader, scope, asked.path["node_id"], None, outline=True)
-    found = view.node
+    [found] = await _attributed(here, asked, [view.node])
     trail = await here.reader.nodes(NodeQuery(found.project, tuple(reversed(ancestors(found.ref))), bullets=False))
     parent = found.ref.parent
     siblings = await here.reader.nodes(NodeQuery(found.project, parent=parent, bullets=False)) if parent else []
@@ -122,7 +137,7 @@ async def node(here: Answers, asked: Asked) -> Data:
         "title": title_of(found),
         "node": node_line(found) | {"version": found.version, "written_by": found.written_by, "tokens": found.tokens},
         "session_id": found.session_id,
-        "bullets": _bullets(found),
+        "bullets": _bullets(found.bullets),
         "keywords": found.keywords,
         "trail": [node_line(above) for above in trail],
         "siblings": [node_line(each) for each in siblings],
@@ -178,7 +193,8 @@ async def day(here: Answers, asked: Asked) -> Data:
     if when is None:
         raise NotFound(f"{asked.path['day'][:40]!r} is no day.")
     nodes = await here.reader.nodes(NodeQuery.touching(scope.project, Level.DAY, when.start_ms, when.end_ms, 100))
-    days = [node_line(node) | {"bullets": _bullets(node)} for node in nodes]
+    nodes = await _attributed(here, asked, nodes)
+    days = [node_line(node) | {"bullets": _bullets(node.bullets)} for node in nodes]
     return {"title": asked.path["day"], "days": days, "when": when.told(here.renderer.moment)}
 
 
@@ -192,6 +208,7 @@ def said(event: Event, html: Markup | None = None) -> Data:
         "grip": event_grip_id(event.timestamp_ms, event.key),
         "short": short_grip_id(event.key),
         "role": str(event.role),
+        "author": event.author,
         "type": str(event.event_type),
         "at_ms": event.timestamp_ms,
         "outcome": event.outcome,
@@ -255,16 +272,13 @@ async def session(here: Answers, asked: Asked) -> Data:
         raise NotFound(f"There is no session {name[:80]!r} in memory.")
     segments = await overview.segments_of(here.reader, name)
     records = await here.reader.records(name, None)
-    told = [(node, bullet) for node in segments for bullet in node.bullets if bullet.kind in _DECIDES]
+    told = [bullet for node in segments for bullet in node.bullets if bullet.kind in _DECIDES]
     return {
         "title": cards[0].title if cards else name,
         "card": cards[0] if cards else None,
         "session_id": name,
         "segments": [node_line(node) for node in segments],
-        "decisions": [
-            {"text": bullet.text, "label": bullet.kind.label, "kind": bullet.kind.value, "grips": bullet.grip_ids[:1]}
-            for _, bullet in told
-        ],
+        "decisions": _bullets(told),
         "records": [
             {"id": record.id, "at_ms": record.timestamp_ms, "by": record.written_by, "lines": body_lines(record.body)}
             for record in records

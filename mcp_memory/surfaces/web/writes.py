@@ -12,7 +12,7 @@ from mcp_memory.domain.events import Event, EventQuery, EventType
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, wish_of
+from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, wish_of
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
 from mcp_memory.surfaces.web.views import Asked, Data
@@ -40,7 +40,7 @@ async def notes(site: Site, request: Request) -> Response:
     """All notes, the latest first, and a form for another one."""
     if request.method != "POST":
         return await _notes_page(site, request)
-    app, form = await site.memory.app(), await fields(site, request)
+    app, form = await site.app(request), await fields(site, request)
     text, kind = form.get("text", ""), form.get("kind") or Kind.NOTE
     try:
         await app.remember(text, "pin" in form, form.get("for") or None, kind)
@@ -54,8 +54,8 @@ async def _notes_page(
     site: Site, request: Request, trouble: UsageError | NotFound | None = None, draft: str = ""
 ) -> Response:
     """The notes; after one that could not be kept, why, with its words still in the form."""
-    app = await site.memory.app()
-    here, asked = await site.answers(), Asked({}, request.query_params)
+    app = await site.app(request)
+    here, asked = await site.answers(request), Asked({}, request.query_params)
     scope = await views.scope_of(here, asked)
     offset, only_pinned = asked.number("offset", 100_000), bool(asked.get("pinned"))
     end = offset + _NOTES
@@ -84,7 +84,7 @@ def _note(event: Event) -> Data:
 
 async def note(site: Site, request: Request) -> Response:
     """One note: its words to be changed, pinned or not, or the way to forget it."""
-    app = await site.memory.app()
+    app = await site.app(request)
     form = await fields(site, request) if request.method == "POST" else {}
     text = form.get("text")
     try:
@@ -94,12 +94,15 @@ async def note(site: Site, request: Request) -> Response:
             return await site.page(request, "note.html", data)
         pinned = form["do"] == "pin" if form.get("do") in ("pin", "unpin") else bool(event.metadata.get("pin"))
         if text is None or text.strip() == event.text:
-            await app.store.pin(event.key, pinned)
+            await app.pin(event, pinned)
         else:
             # The new one first: whoever is interrupted here has both, and loses nothing.
             await app.remember(text, pinned, event.project, str(event.metadata.get("kind", Kind.NOTE)))
-            await app.store.forget(Wish(event_key=event.key), dry_run=False)
-            await app.inbox.drop_all()
+            if app.viewer:
+                await carry_out(app, Wish(event_key=event.key), dry_run=False)
+            else:
+                await app.store.forget(Wish(event_key=event.key), dry_run=False)
+                await app.inbox.drop_all()
     except (UsageError, NotFound) as error:
         if not (text and text.strip()):
             raise
@@ -117,7 +120,7 @@ async def _note_of(app: App, grip_id: str) -> Event:
 
 async def forget(site: Site, request: Request) -> Response:
     """What would go, event by event; and its erasure, once that is confirmed."""
-    app = await site.memory.app()
+    app = await site.app(request)
     form = await fields(site, request) if request.method == "POST" else {}
     asked = Asked({}, form or request.query_params)
     given = {way: asked.get(way) for way in WAYS if asked.get(way)}
@@ -135,7 +138,7 @@ async def forget(site: Site, request: Request) -> Response:
         data |= {"done": f"Forgot {gone}.", "remarks": gone.remarks(done=True)}
         return await site.page(request, "forget.html", data)
     offset = asked.number("offset", 100_000_000)
-    events = await app.store.wished_away(wish, _EVENTS + 1, offset)
+    events = await own_part(app).wished_away(wish, _EVENTS + 1, offset)
     data |= {
         "found": str(found) if found.anything else "",
         "seen": _size(found),

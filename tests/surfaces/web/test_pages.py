@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from mcp_memory.config import Settings
 from mcp_memory.surfaces.web.routes import Site
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 async def beginning(site: Site, since: str) -> str:
     """The first news since a place."""
-    async with aclosing(site.news(since)) as told:
+    async with aclosing(site.news(since, Request({"type": "http", "query_string": b""}))) as told:
         return [await anext(told), await anext(told)][1]
 
 
