@@ -272,8 +272,9 @@ def compound_term(shown: str, parts: tuple[str, str]) -> Term:
     return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
 
 
-#: How many occurrences of terms one question may scan, beyond its rarest term: so many, or this share of all documents.
-SCANNED, SHARE = 40_000, 8
+#: How many occurrences of terms one question may scan, beyond its rarest term: so many, or this share of all documents,
+#: but of no more than those of a million, so that questions do not take longer and longer.
+SCANNED, SHARE, LARGE = 40_000, 8, 1_000_000
 #: Among so many of the best other words are looked for, where what was offered is said over and over.
 DEEPEST = 5_000
 
@@ -411,10 +412,14 @@ class IndexChanges:
     kept: frozenset[int] = frozenset()
 
 
+def most_scanned(documents: int) -> int:
+    return max(SCANNED, min(documents, LARGE) // SHARE)
+
+
 def scannable(terms: Sequence[Term], counts: Mapping[str, int], documents: int) -> list[Term]:
     """The rarer terms, as many as may be scanned among so many documents; always the rarest that occurs."""
     chosen: list[Term] = []
-    scanned, most = 0, max(SCANNED, documents // SHARE)
+    scanned, most = 0, most_scanned(documents)
     for term in sorted(terms, key=lambda term: counts[term.match]):
         count = counts[term.match]
         if count and (not chosen or scanned + count <= most):

@@ -11,6 +11,7 @@ from mcp_memory.domain.terms import (
     MAX_TERMS,
     event_columns,
     match_expression,
+    scannable,
     shorten_tool,
     terms_of,
 )
@@ -89,3 +90,12 @@ def test_a_verb_and_its_particle_are_known_in_one_word_and_in_two() -> None:
     for query, parts in {"login": ("log", "in"), "logged in": ("log", "in"), "timeouts": ("time", "out")}.items():
         assert parts in [term.words for term in terms_of(query) if term.compound]
     assert not any(term.compound for query in ("within", "print", "work in") for term in terms_of(query))
+
+
+def test_of_a_very_large_memory_a_question_looks_at_no_more_than_of_a_large_one() -> None:
+    asked = terms_of("walrus harbour")
+    rare, common = (term.match for term in asked)
+    counts = {rare: 100, common: 200_000}
+    assert [len(scannable(asked, counts, documents)) for documents in (1_000_000, 2_000_000, 50_000_000)] == [1, 1, 1]
+    counts[common] = 100_000
+    assert [len(scannable(asked, counts, documents)) for documents in (200_000, 1_000_000, 50_000_000)] == [1, 2, 2]

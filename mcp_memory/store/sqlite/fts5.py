@@ -20,7 +20,6 @@ from anyio import to_thread
 from mcp_memory.domain.terms import (
     DEEPEST,
     SCANNED,
-    SHARE,
     SPOKEN,
     WEIGHTS,
     IndexEntry,
@@ -30,6 +29,7 @@ from mcp_memory.domain.terms import (
     Term,
     Within,
     match_expression,
+    most_scanned,
     scannable,
 )
 from mcp_memory.domain.toc import Level
@@ -207,7 +207,7 @@ def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: C
 def _latest(counts: Sequence[int], documents: int) -> str:
     """A condition by which of a word that stands nearly everywhere only the latest events are ranked: with no rarer
     word beside it, none of them tells more than another."""
-    if len(counts) != 1 or counts[0] <= max(SCANNED, documents // SHARE):
+    if len(counts) != 1 or counts[0] <= most_scanned(documents):
         return ""
     return f"AND rowid >= {round(documents * 4 * (1 - SCANNED / counts[0]))}"
 
