@@ -228,7 +228,7 @@ class App:
         return asked_team(self.settings, self._asked, self._exits)
 
     @cached_property
-    def _asked(self) -> dict[int, AskedTeam]:
+    def _asked(self) -> dict[int, AskedTeam | None]:
         return {}
 
     @cached_property

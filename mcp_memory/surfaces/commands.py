@@ -55,7 +55,7 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
     told = f"{_many(facts['events'], 'event')} in {_many(facts['sessions'], 'session')}, {_waiting(facts)}"
     told = f"last captured {terminal.ago(last, now)}, {told}" if last else told
     head = Listed(f"{told}.", lead="All is well:", tone="bold green")
-    if not last:
+    if not last and not (facts["inbox"] + facts["spool"]):
         head = Listed("`mcp-memory import` loads old history, `mcp-memory install` connects a client.", lead="Empty:")
     elif wrong:
         needs = "One thing needs you:" if len(wrong) == 1 else f"{len(wrong)} things need you:"

@@ -81,16 +81,15 @@ def news_of(settings: Settings, slug: str, since_ms: int) -> list[str]:
     return [safe(line, _LINE) for at_ms, line in lines if at_ms > since_ms][:_NEWS]
 
 
-def asked_team(settings: Settings, made: dict[int, AskedTeam], exits: AsyncExitStack) -> AskedTeam | None:
-    """Whom the account in the data directory asks; made anew when the account is another one."""
+def asked_team(settings: Settings, made: dict[int, AskedTeam | None], exits: AsyncExitStack) -> AskedTeam | None:
+    """Whom the account in the data directory asks, if it is one; looked at anew when the file is another one."""
     try:
         stamp = settings.account.stat().st_mtime_ns
         if stamp not in made:
-            account = TeamAccount.load(settings)
-            if account is None:
-                return None
-            made[stamp] = AskedTeam(account, settings)
-            exits.push_async_callback(made[stamp].close)
+            made[stamp] = None
+            if account := TeamAccount.load(settings):
+                made[stamp] = asked = AskedTeam(account, settings)
+                exits.push_async_callback(asked.close)
         return made[stamp]
     except OSError:
         return None

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from threading import Timer
 
 import psycopg
 import pytest
@@ -19,7 +20,7 @@ from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import StoreBusy, UsageError
 from mcp_memory.store.postgres.store import PostgresStore
-from mcp_memory.store.postgres.tables import ServerTables
+from mcp_memory.store.postgres.tables import MOVING, ServerTables
 from mcp_memory.store.sql import moving
 from mcp_memory.store.sql.moving import LEFT_OUT, OF_A_SERVER, WORKED_OUT, Copied
 from mcp_memory.store.sqlite.migrations import latest
@@ -86,6 +87,18 @@ def test_each_table_comes_to_a_server_and_back(tmp_path: Path) -> None:
     assert there.tables == again.tables
     assert back.stat().st_mode & 0o777 == 0o600
     assert copy(url, back).written == copy(path, url).written == 0
+
+
+async def test_a_copy_that_has_just_ended_is_not_in_the_way_of_the_next(tmp_path: Path) -> None:
+    path, url = tmp_path / "memory.db", empty_database()
+    async with file(path) as store:
+        await add(store, *talk())
+    with psycopg.connect(url, autocommit=True) as ending:
+        ending.execute("SELECT pg_advisory_lock(%s)", (MOVING,))
+        gone = Timer(0.2, ending.close)
+        gone.start()
+        assert copy(path, url).written
+        gone.join()
 
 
 async def test_what_was_said_forgotten_and_pinned_meanwhile_comes_with_the_next_copy(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ def test_what_is_shared_on_a_laptop_comes_to_the_team_and_goes_again(tmp_path: P
     assert "hunter2" not in event.text
     [part] = desk.json("team", "status")["shared"]
     assert (part["project"], part["events"], part["waiting"], part["seen_by"]) == ("shop", 1, 0, "team")
+    again = desk.run("team", "join", server.url, "--token-file", str(desk.root / "token")).stdout
+    assert "Shared already is shop. `mcp-memory share PROJECT`" in again
     server.team("project", "add", "shop", "ada")
     assert "its members see it" in desk.run("team", "status").stdout
     [mine] = [json.loads(line) for line in desk.run("export").stdout.splitlines() if "since then" in line]

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from mcp_memory.capture.inbox import Row, spool
+from mcp_memory.capture.redaction import Clean
 from tests.support import REPO, conversation, let_have_captured
 from tests.surfaces.shell import Shell
 
@@ -153,6 +155,13 @@ def test_status_says_in_words_whether_all_is_well(sample: Shell, shell: Shell) -
     assert "events" not in [line.split()[0] for line in told]
     assert "\nevents  " in sample.run("status", "-v").stdout
     assert shell.run("status").stdout.startswith("Empty: `mcp-memory import` loads old history")
+
+
+def test_a_memory_that_was_told_something_is_not_empty_before_it_is_read(shell: Shell) -> None:
+    spool(str(shell.home), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean("{}")))
+    told = shell.run("status").stdout
+    assert "0 events in 0 sessions, 1 captured to be read (`mcp-memory process` does it now)." in told
+    assert "Empty" not in told
 
 
 def test_status_names_what_waits_and_what_is_wrong(shell: Shell) -> None:

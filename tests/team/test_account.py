@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx2
@@ -22,6 +23,7 @@ from mcp_memory.errors import (
     UsageError,
 )
 from mcp_memory.team.account import FILE, PushState, TeamAccount, checked_token, checked_url, forget_account
+from mcp_memory.team.asking import AskedTeam, asked_team
 from mcp_memory.team.client import MOST_BYTES, TeamClient
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,16 @@ def test_a_file_that_is_no_account_is_told_with_what_to_do(tmp_path: Path, text:
         TeamAccount.load(Settings(home=tmp_path))
     (tmp_path / "team-state.json").write_text(text)
     assert PushState.load(Settings(home=tmp_path)) == PushState()
+
+
+async def test_a_file_that_is_no_account_is_complained_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).write_text("{")
+    made: dict[int, AskedTeam | None] = {}
+    async with AsyncExitStack() as exits:
+        assert [asked_team(Settings(home=tmp_path), made, exits) for _ in range(3)] == [None] * 3
+    assert caplog.text.count("holds no account") == 1
 
 
 def test_only_this_machine_may_be_reached_in_the_clear() -> None:

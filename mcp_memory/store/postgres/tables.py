@@ -22,7 +22,7 @@ from mcp_memory.store.sql.moving import Conflict, Difference, Table, plain
 from mcp_memory.store.sql.nodes import index_nodes
 
 #: Only one copy at a time is made into a memory.
-_MOVING = 7_265_021_003
+MOVING = 7_265_021_003
 _COLUMNS = f"""
     SELECT c.relname, a.attname, coalesce(array_position(i.indkey::int[], a.attnum::int), -1)
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -78,9 +78,14 @@ class ServerTables:
         with told(url):
             migrations.migrate(url, filling=True)
             with _connected(url) as connection:
-                taken = connection.execute("SELECT pg_try_advisory_lock(%s)", (_MOVING,)).fetchone()
-                if not taken or not taken[0]:
-                    raise StoreBusy(f"Another `mcp-memory move` is filling {shown(url)}. Wait for that to end.")
+                try:
+                    with connection.transaction():  # the server may not have noticed yet that one has just ended
+                        connection.execute("SET LOCAL lock_timeout = 1000")
+                        connection.execute("SELECT pg_advisory_lock(%s)", (MOVING,))
+                except psycopg.errors.LockNotAvailable:
+                    raise StoreBusy(
+                        f"Another `mcp-memory move` is filling {shown(url)}. Wait for that to end."
+                    ) from None
                 filled = cls(url, connection)
                 check(filled)
                 yield filled

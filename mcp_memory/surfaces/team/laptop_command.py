@@ -47,14 +47,15 @@ async def join(settings: Settings, options: argparse.Namespace) -> Answer:
         await app.store.join_team(account.server)
         account.save(settings)
         PushState().save(settings)
-        after = await app.store.waiting()
+        after, rules = await app.store.waiting(), await app.store.shared()
     left = before.withdrawn + before.forgotten - after.withdrawn - after.forgotten
     if options.json:
         shape = {"joined": True, "server": account.url, "name": account.name, "waiting": after.events}
         return shape | ({"left_behind": left} if left else {})
-    shared = "Nothing is shared yet."
+    going_on = [part.project for part in rules if part.since_ms is not None]
+    shared = f"Shared already is {listing(going_on)}." if going_on else "Nothing is shared yet."
     if after.events:
-        shared = f"{many(after.events, 'event')} that you share already will be sent."
+        shared += f" {many(after.events, 'event')} will be sent."
     if left:
         shared = (
             f"{many(left, 'event')} that you took back or forgot stay with the team that you were in: its server could "
@@ -226,6 +227,10 @@ def shared_line(part: SharedPart) -> str:
     return f"{name}: shared {since}; {held}{waits}"
 
 
+def listing(projects: Sequence[str]) -> str:
+    return ", ".join(safe(name, 100) for name in dict.fromkeys(projects))
+
+
 def many(count: int, name: str) -> str:
     return f"{count:,} {name}{'s' * (count != 1)}"
 
@@ -277,7 +282,8 @@ async def unshare(app: App, options: argparse.Namespace) -> Answer:
             f"The server is told to give {many(left, 'event')} back as soon as it can be reached; `mcp-memory team "
             "status` says what waits."
         )
-    return f"{told} are private again, and so is what comes. {there}"
+    are = "is" if amount.events == 1 else "are"
+    return f"{told} {are} private again, and so is what comes. {there}"
 
 
 async def _listed(app: App, options: argparse.Namespace) -> Answer:
