@@ -36,6 +36,15 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexState:
+    """Which index answers, how it stands to the store, and the bytes of its own files, if it has some."""
+
+    kind: str
+    state: str
+    own_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DayActivity:
     """A day on which something was said: in how many segments, and how many tokens of conversation."""
 

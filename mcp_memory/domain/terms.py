@@ -379,15 +379,6 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
-    """Which index answers, how it stands to the store, and the bytes of its own files, if it has some."""
-
-    kind: str
-    state: str
-    own_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class IndexDocument:
     """An event or a node to be found by its words, which are taken apart only where they are needed."""
 

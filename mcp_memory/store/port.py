@@ -20,6 +20,7 @@ from mcp_memory.domain.inventory import (
     Counts,
     DayActivity,
     FileActivity,
+    IndexState,
     ProjectActivity,
     SessionInfo,
     SessionQuery,
@@ -29,7 +30,7 @@ from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQue
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
-from mcp_memory.domain.terms import IndexChanges, IndexEntry, IndexState, Pool, Ranked, Standing, Term, Within
+from mcp_memory.domain.terms import IndexChanges, IndexEntry, Pool, Ranked, Standing, Term, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import LeaseLost
 from mcp_memory.models.port import Ledger, Prices

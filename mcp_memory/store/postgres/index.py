@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mcp_memory.domain.inventory import IndexState
 from mcp_memory.domain.terms import (
     DEEPEST,
     SCANNED,
     IndexEntry,
-    IndexState,
     Pool,
     Term,
     Within,

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from mcp_memory.domain.inventory import IndexState
 from mcp_memory.domain.terms import (
     DEEPEST,
     SCANNED,
     SPOKEN,
     WEIGHTS,
     IndexEntry,
-    IndexState,
     Pool,
     Ranked,
     Term,

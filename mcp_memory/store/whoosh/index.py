@@ -19,7 +19,8 @@ from typing import Any
 
 import anyio
 
-from mcp_memory.domain.terms import DEEPEST, SCANNED, IndexEntry, IndexState, Pool, Ranked, Standing, Term, Within
+from mcp_memory.domain.inventory import IndexState
+from mcp_memory.domain.terms import DEEPEST, SCANNED, IndexEntry, Pool, Ranked, Standing, Term, Within
 from mcp_memory.errors import Problem, StoreError, StoreFull, how_to_add
 from mcp_memory.store.port import IndexSource, SearchIndex
 from mcp_memory.store.whoosh.searcher import Searcher, generation, read_position
