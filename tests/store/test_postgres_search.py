@@ -142,3 +142,15 @@ def test_a_few_rows_for_each_are_looked_up_beside_it() -> None:
         "JOIN event e ON e.id = few.id WHERE x"
     )
     assert translated("FROM a CROSS JOIN b e ON e.id = a.id") == "FROM a JOIN b e ON e.id = a.id"
+
+
+async def test_the_words_of_the_index_lie_beside_its_rows_and_nothing_waits_to_be_put_in() -> None:
+    async with memory() as store:
+        told = " ".join(f"word{number}" for number in range(100))
+        for number in range(30):
+            await tell(store, said(f"{told} {number}", number))
+        assert await store.database.value("SELECT avg(pg_column_size(terms)) FROM search") > 1_000
+        assert await store.database.value("SELECT pg_relation_size('search')") == 8_192
+        assert await store.database.value("SELECT reloptions::text FROM pg_class WHERE relname = 'search_terms'") == (
+            "{fastupdate=off}"
+        )

@@ -399,6 +399,8 @@ def configure(connection: psycopg.Connection[Any]) -> None:
         f"lock_timeout = {LOCK_MS}",
         f"idle_in_transaction_session_timeout = {STATEMENT_MS}",
         "jit = off",
+        # Many ask at once: each has one processor at most.
+        "max_parallel_workers_per_gather = 0",
         "plan_cache_mode = force_generic_plan",
     ):
         connection.execute(cast(Any, f"SET {setting}"))
