@@ -403,14 +403,10 @@ class IndexChanges:
     kept: frozenset[int] = frozenset()
 
 
-def most_scanned(documents: int) -> int:
-    return max(SCANNED, min(documents, LARGE) // SHARE)
-
-
 def scannable(terms: Sequence[Term], counts: Mapping[str, int], documents: int) -> list[Term]:
     """The rarer terms, as many as may be scanned among so many documents; always the rarest that occurs."""
     chosen: list[Term] = []
-    scanned, most = 0, most_scanned(documents)
+    scanned, most = 0, max(SCANNED, min(documents, LARGE) // SHARE)
     for term in sorted(terms, key=lambda term: counts[term.match]):
         count = counts[term.match]
         if count and (not chosen or scanned + count <= most):

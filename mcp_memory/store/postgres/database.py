@@ -389,7 +389,7 @@ def ended(link: Link) -> Iterator[None]:
 
 
 def configure(connection: psycopg.Connection[Any]) -> None:
-    """What every connection of ours is told first."""
+    """What every connection of ours is told first. Many ask at once, so each has one processor at most."""
     connection.adapters.register_loader("numeric", _WholeNumber)
     # All whole numbers are of one kind, so that a statement is prepared once.
     connection.adapters.register_dumper(int, Int8Dumper)
@@ -399,7 +399,6 @@ def configure(connection: psycopg.Connection[Any]) -> None:
         f"lock_timeout = {LOCK_MS}",
         f"idle_in_transaction_session_timeout = {STATEMENT_MS}",
         "jit = off",
-        # Many ask at once: each has one processor at most.
         "max_parallel_workers_per_gather = 0",
         "plan_cache_mode = force_generic_plan",
     ):
@@ -426,8 +425,7 @@ def told(url: str) -> Iterator[None]:
 
 
 def explain(error: psycopg.Error, url: str) -> StoreError:
-    where, why = shown(url), str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    why = shown(why)
+    where, why = shown(url), shown((str(error).strip() or type(error).__name__).splitlines()[0])
     if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
         return StoreBusy(f"{where} took too long ({why}). Try again; the server's log tells what keeps it busy.")
     if isinstance(error, errors.DiskFull | errors.OutOfMemory):

@@ -20,7 +20,9 @@ from anyio import to_thread
 from mcp_memory.domain.inventory import IndexState
 from mcp_memory.domain.terms import (
     DEEPEST,
+    LARGE,
     SCANNED,
+    SHARE,
     SPOKEN,
     WEIGHTS,
     IndexEntry,
@@ -29,7 +31,6 @@ from mcp_memory.domain.terms import (
     Term,
     Within,
     match_expression,
-    most_scanned,
     scannable,
 )
 from mcp_memory.domain.toc import Level
@@ -207,7 +208,7 @@ def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: C
 def _latest(counts: Sequence[int], documents: int) -> str:
     """A condition by which of a word that stands nearly everywhere only the latest events are ranked: with no rarer
     word beside it, none of them tells more than another."""
-    if len(counts) != 1 or counts[0] <= most_scanned(documents):
+    if len(counts) != 1 or counts[0] <= max(SCANNED, min(documents, LARGE) // SHARE):
         return ""
     return f"AND rowid >= {round(documents * 4 * (1 - SCANNED / counts[0]))}"
 
