@@ -311,8 +311,10 @@ CREATE INDEX erased_at ON erased (at_event);
 -- A document of the index: doc = 4 * id + kind (0 event, 2 node). What a question is narrowed down by stands in the row,
 -- so that one condition on it is enough: project, level (-1: an event), the time it is of (its end is not part of it),
 -- and who may read it. weight is how much a word counts that stands in it: by who said it, and less in a long text.
--- spoken: users or agents said it. terms are our own words at their places. They lie beside the row, so that many rows
--- are read by few pages, and no statistics are taken of them, since those would tell words that are forgotten.
+-- spoken: users or agents said it. terms are our own words at their places; no statistics are taken of them, since those
+-- would tell words that are forgotten. A question looks at each row that holds one of its words, so they are to lie beside
+-- the row: 50 rows in a page instead of few. PostgreSQL puts a value there only where a row is longer than 2,000 bytes,
+-- whatever toast_tuple_target says, so each is made that long, by blanks that take 31 bytes once they are compressed.
 CREATE TABLE search (
     doc        bigint PRIMARY KEY,
     project    bigint NOT NULL,
@@ -324,10 +326,13 @@ CREATE TABLE search (
     tool       smallint NOT NULL,
     author     text COLLATE "C" NOT NULL,
     visibility text COLLATE "C" NOT NULL,
-    terms      tsvector NOT NULL
+    terms      tsvector NOT NULL,
+    blanks     text NOT NULL DEFAULT repeat(' ', 2100)
 ) WITH (toast_tuple_target = 128);
 ALTER TABLE search ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX search_terms ON search USING gin (terms);
+-- What is new is put into the index at once: a list of what is yet to be put in is read by each question, and for fear of
+-- it PostgreSQL reads all words of a small memory instead.
+CREATE INDEX search_terms ON search USING gin (terms) WITH (fastupdate = off);
 
 -- How common the commoner words are among the events up to a place in the log; the index counts the others.
 CREATE TABLE frequency (
