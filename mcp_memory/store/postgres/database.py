@@ -129,10 +129,8 @@ class Link:
         return psycopg.Cursor(self.raw).execute(cast(Any, told), values, prepare=True)
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> None:
-        told = translated(sql)
-        # One trip for each portion: with a cursor that binds at the client, many statements are one text.
         for row in rows:
-            self.raw.execute(cast(Any, told), bound(told, row))
+            self.execute(sql, row)
 
 
 class PostgresTransaction(Transaction):
@@ -399,6 +397,8 @@ def configure(connection: psycopg.Connection[Any]) -> None:
         f"lock_timeout = {LOCK_MS}",
         f"idle_in_transaction_session_timeout = {STATEMENT_MS}",
         "jit = off",
+        # What is asked for is in memory or on a disk that does not turn.
+        "random_page_cost = 1.1",
         "max_parallel_workers_per_gather = 0",
         "plan_cache_mode = force_generic_plan",
     ):
