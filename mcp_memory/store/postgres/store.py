@@ -42,7 +42,9 @@ _BYTES = f"""
 """
 #: Whether something was erased of which dead rows may be left.
 _DUE = "SELECT value FROM meta WHERE key = 'scrubbed'"
-_CONTENT = "event, node_version, bullet, grip, mention, compaction, search, llm_answer, session, project"
+_CONTENT = (
+    "event, node_version, bullet, grip, mention, compaction, search, llm_answer, session, project, project_alias, place"
+)
 
 
 class PostgresLease(HeldLease):
@@ -107,11 +109,14 @@ class PostgresStore(SqlStore, TeamPart):
         return await retire(self.database, self._keep_quarters, now_ms) if self._keep_quarters else 0
 
     async def scrub(self, wait_ms: int = 0) -> str:
-        """Let the room of what was erased be used again; what older copies and logs hold is the server's matter."""
+        """Let the room of what was erased be used again, and take it out of the planner's samples.
+
+        What older copies and logs hold is the server's matter.
+        """
         marks = str(await self.database.value(ERASURES) or "").split()
         if not marks or await self.database.value(_DUE) == marks[-1]:
             return ""
-        await self.database.run_alone(f"VACUUM {_CONTENT}")
+        await self.database.run_alone(f"VACUUM (ANALYZE) {_CONTENT}")
         await self.database.write(Transaction.run, SET_FACT, ("scrubbed", marks[-1]))
         return ""
 
