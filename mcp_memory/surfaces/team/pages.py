@@ -67,7 +67,8 @@ class TeamSite(Site):
         return {"viewer": app.viewer, "people": sorted(people), "asked_person": asked}
 
     async def pulse(self, app: App) -> Data:
-        return {"status": await app.status(brief=True), "problems": [], "has_model": False}
+        """Nothing: what a member may see would have to be counted each time, and how the server does is not told here."""
+        return {"status": {}, "problems": []}
 
     async def health(self, request: Request) -> Response:
         raise NotFound("How the server does is told on the server itself, by `mcp-memory doctor`.")
