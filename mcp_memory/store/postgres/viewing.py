@@ -72,8 +72,9 @@ OPEN = ("meta", "log_place", "migration", "lease", "quarter", "frequency")
 _REPLACED = GUARDED | INDEX
 #: Of segments those of a person, of periods those in which there is one.
 _TAKEN_PART = (
-    "EXISTS (SELECT 1 FROM node w JOIN session y ON y.id = w.session WHERE w.project = x.project AND w.level = 4 "
-    "AND w.start_ms BETWEEN x.start_ms AND x.end_ms AND y.author = {by} AND (x.level < 4 OR w.id = x.id))"
+    "CASE WHEN x.level = 4 THEN EXISTS (SELECT 1 FROM session y WHERE y.id = x.session AND y.author = {by}) "
+    "ELSE EXISTS (SELECT 1 FROM node w JOIN session y ON y.id = w.session WHERE w.project = x.project AND w.level = 4 "
+    "AND w.start_ms BETWEEN x.start_ms AND x.end_ms AND y.author = {by}) END"
 )
 #: A table where it is read from, and the name it goes by there.
 _READ = re.compile(

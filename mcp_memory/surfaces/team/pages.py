@@ -67,7 +67,7 @@ class TeamSite(Site):
         return {"viewer": app.viewer, "people": sorted(people), "asked_person": asked}
 
     async def pulse(self, app: App) -> Data:
-        """Nothing: what a member may see would have to be counted each time, and how the server does is not told here."""
+        """Nothing: what a member may see would have to be counted anew, and how the server does is not told here."""
         return {"status": {}, "problems": []}
 
     async def health(self, request: Request) -> Response:

@@ -424,6 +424,14 @@ BEGIN
 END $$;
 CREATE FUNCTION holds(told text, sought text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    -- Of plain letters there are no other spellings, which is fifty times as fast to tell.
+    IF octet_length(told) = length(told) AND told !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\\]' THEN
+        told := translate(lower(told COLLATE "C"), E'*`\r', '');
+        IF strpos(sought, ' ') > 0 AND strpos(told, split_part(sought, ' ', 1)) > 0 THEN
+            told := regexp_replace(told, '\s+', ' ', 'g');
+        END IF;
+        RETURN strpos(told, sought) > 0;
+    END IF;
     FOR round IN 0..2 LOOP
         IF strpos(same_letters(told), sought) > 0 THEN
             RETURN true;

@@ -1,13 +1,15 @@
-"""What PostgreSQL does with writes that SQLite does not: two at once, and what it keeps of words for its plans."""
+"""What PostgreSQL does by means of its own: two writers at once, what it keeps of words, how it looks for a text."""
 
 from __future__ import annotations
 
+import random
 import threading
 
 import anyio
 import pytest
 
 from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
 from tests.postgres import new_database
@@ -43,3 +45,40 @@ async def test_nothing_that_was_forgotten_is_left_in_what_plans_are_made_by() ->
         await store.forget(Wish(match="walrus"), dry_run=False)
         assert await store.scrub() == ""
         assert await store.database.value(samples) == 0
+
+
+async def test_a_text_is_found_as_it_is_in_a_file() -> None:
+    """However it is written: plain letters go a shorter way."""
+    chance = random.Random(7)
+    pieces = [
+        "Night",
+        "jar",
+        "J",
+        "*",
+        "`",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        '"',
+        "\\",
+        "\\u004a",
+        "\\n",
+        "é",
+        "ß",
+        "\u200b",
+        "\x07",
+    ]
+    told = ["".join(chance.choices(pieces, k=chance.randint(2, 9))) for _ in range(3_000)]
+    sought = [
+        same_letters(each) for each in ("nightjar", "jar night", "JAR*", "night", "jar\nj", '"j', "ßjar", "jar\\n")
+    ]
+    rows = ", ".join(["(?::bigint, ?)"] * len(told))
+    sql = f"SELECT number FROM (VALUES {rows}) v (number, text) WHERE holds(text, ?) ORDER BY 1"
+    given = [value for each in enumerate(told) for value in each]
+    async with PostgresStore.open(new_database()) as store:
+        for each in sought:
+            found = [number for (number,) in await store.database.fetch(sql, (*given, each))]
+            assert found == [number for number, text in enumerate(told) if holds(text, each)]
+            assert found
