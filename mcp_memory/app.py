@@ -313,11 +313,11 @@ class App:
 
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
-        from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked
+        from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked, viewer_shape
         from mcp_memory.summaries import ExtractiveSummarizer
 
         if self.viewer:
-            return await self._status_of_viewer()
+            return viewer_shape(self.viewer, self.zone.key, await self.store.active_projects())
         counts, places = await self.store.counts(busy(self.clock.now_ms())), self.settings
         local, index, found = await self.inbox.counts(), await self.index.state(), await self.store.compactions()
         files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
@@ -347,14 +347,6 @@ class App:
             payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
             facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
         return facts
-
-    async def _status_of_viewer(self) -> dict[str, Any]:
-        """What of it a member of a team may see: counts of what there is for that member, nothing of the machine."""
-        from mcp_memory.navigate.shapes import counts_shape, picked
-
-        assert self.viewer
-        counts = await self.store.counts(busy(self.clock.now_ms()))
-        return {"viewer": picked(self.viewer, "name role"), **counts_shape(counts)}
 
 
 @asynccontextmanager

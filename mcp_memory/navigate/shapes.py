@@ -7,16 +7,16 @@ texts are cut.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from mcp_memory.domain.budget import cursor_of
 from mcp_memory.domain.events import Event, Role, parse_ulid
-from mcp_memory.domain.inventory import Counts
+from mcp_memory.domain.inventory import Counts, ProjectActivity
 from mcp_memory.domain.nodes import Node, event_grip_id, parse_grip_id
-from mcp_memory.domain.people import valid_name
+from mcp_memory.domain.people import Viewer, valid_name
 from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import TEAM, Level, Scope, parse_node_id
@@ -97,6 +97,18 @@ def counts_shape(counts: Counts) -> dict[str, Any]:
     return {
         **picked(counts, "schema timezone projects sessions events segments nodes grips open_segments"),
         **{name: iso(at_ms) if at_ms else None for name, at_ms in latest.items()},
+    }
+
+
+def viewer_shape(viewer: Viewer, timezone: str, projects: Sequence[ProjectActivity]) -> dict[str, Any]:
+    """What there is for a member of a team, and nothing of the server."""
+    latest = max((project.last_ms for project in projects if project.last_ms), default=None)
+    return {
+        "viewer": picked(viewer, "name role"),
+        "timezone": timezone,
+        "projects": len(projects),
+        "sessions": sum(project.sessions for project in projects),
+        "last_segment": iso(latest) if latest else None,
     }
 
 
