@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.capture.settings import home_dir, keep
-from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import SettingsError
 from mcp_memory.setting_kinds import (
     KEY,
@@ -37,6 +36,9 @@ from mcp_memory.setting_kinds import (
     redacted,
     setting,
 )
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.segments import Rules
 
 PREFIX = "MCP_MEMORY_"
 _DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
@@ -69,6 +71,8 @@ class Segmentation:
     @property
     def rules(self) -> Rules:
         """The same as segmenting takes it."""
+        from mcp_memory.domain.segments import Rules  # a server has no time to load it before its first answer
+
         return Rules(
             gap_ms=self.gap_minutes * 60_000,
             max_tokens=self.max_tokens,
