@@ -106,6 +106,7 @@ async def test_who_watches_documents_hears_of_what_changes_for_him_alone(
     monkeypatch.setattr(protocol, "WATCH_SECONDS", 0.01)
     documents = [f"memory://session/{quote(name, safe='')}" for name in (HIDDEN_SESSION, "ada-1", NOTES, "bob-1")]
     heard: dict[str, list[str]] = {"ada": [], "bob": []}
+    told = anyio.Event()
 
     async def listen(name: str, url: str, *, task_status: Any) -> None:
         async with (
@@ -118,6 +119,8 @@ async def test_who_watches_documents_hears_of_what_changes_for_him_alone(
                 event = await anext(events)
                 assert isinstance(event, ResourceUpdated)
                 heard[name].append(event.uri)
+                if {*heard["ada"]} == {*documents[:-1]}:
+                    told.set()
 
     with anyio.fail_after(20):
         async with team(tmp_path) as desk, reachable(desk) as url, anyio.create_task_group() as tasks:
@@ -128,6 +131,8 @@ async def test_who_watches_documents_hears_of_what_changes_for_him_alone(
             for session in (HIDDEN_SESSION, "ada-1"):
                 again = line("17:00:00", "user", "Between us again.", session, DAY)
                 await tell(app, "ada", [again], visibility=PRIVATE)
+            # Whatever bob could hear of that comes before what is his own.
+            await told.wait()
             await tell(app, "bob", [line("17:00:00", "user", "And so on.", "bob-1", DAY)])
     assert set(heard["ada"]) == set(documents)
     assert set(heard["bob"]) == {documents[-1]}
