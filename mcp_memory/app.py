@@ -212,7 +212,6 @@ class App:
             clock=self.clock,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
             tidy=self.tidy,
-            retire=getattr(store, "retire", None),
             push=self.pusher.round,
             upgrades=upgrades,
             is_local=not self.for_team,

@@ -58,8 +58,6 @@ class Pipeline:
     backup: Callable[[], Awaitable[object]] | None = None
     #: Drops what has been kept on this machine for long enough.
     tidy: Callable[[], Awaitable[object]] | None = None
-    #: Drops a portion of what has been kept on a server for long enough; 0 if nothing of it is left.
-    retire: Callable[[int], Awaitable[int]] | None = None
     #: Sends what is shared with a team, if anything is; after how many seconds to look again.
     push: Callable[[], Awaitable[float]] | None = None
     upgrades: Upgrades | None = None
@@ -101,8 +99,7 @@ class Pipeline:
             done.indexed = await self.index.catch_up()
             if self.tidy and self.is_local:
                 await self.tidy()
-            if self.retire:
-                done.indexed += await self.retire(now)
+            done.indexed += await self.store.retire(now)
         if revising and not done.anything:
             done.nodes = await revise(
                 self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules, self._cut

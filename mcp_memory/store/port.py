@@ -60,10 +60,7 @@ class SearchIndex(Protocol):
         """The best documents for any of these terms, best first, of these kinds, of this project and time."""
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
-        """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
-
-        In a long history the commonest terms find nothing: the work is bounded by `limit` and a share of it.
-        """
+        """What of a bounded search is worth ranking for these terms; with `cited`, only events that a grip cites."""
 
 
 class ReadStore(SearchIndex, Protocol):
@@ -439,6 +436,9 @@ class Store(ReadStore, SharedLog, Protocol):
 
     async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """A complete copy as of now, readable by this program. A worker thread tells how much is done, and of what."""
+
+    async def retire(self, now_ms: int) -> int:
+        """Let go of some of what is kept no longer; 0 if nothing of it is left, or all is kept."""
 
     async def refresh_backups(self, keep: int, clock: Clock) -> None:
         """Make a checked copy of its own if one is due, and keep the newest so many."""

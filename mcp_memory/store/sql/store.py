@@ -126,6 +126,9 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
     async def split(self, slug: str, roots: Sequence[str]) -> dict[str, str]:
         return await self._database.write_alone(split, slug, roots)
 
+    async def retire(self, now_ms: int) -> int:
+        return 0
+
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> SqlLedger:
         return SqlLedger(self._database, clock, zone, cap, prices)
 

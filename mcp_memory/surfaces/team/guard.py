@@ -6,6 +6,7 @@ A token is looked up for every request, and again every half second while one la
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ LOOK_SECONDS = 0.5
 FAILURES = (10, 1 / 6)
 #: What is asked here is noted where it is answered, by the tool's name.
 _NOTED_THERE = (PATH, "/team/ask")
+#: What of an address is told of a request.
+_KIND = re.compile(r"/(team/)?\w{0,20}")
 #: Before a browser's session, where a token stands.
 _BROWSER = "browser "
 
@@ -173,9 +176,9 @@ class TeamGuard:
     def _note(self, scope: Scope, name: str, status: int) -> None:
         outcome = "ok" if status < 400 else "refused" if status < 500 else "failed"
         project, many = scope.get("team_audit", ("", 0))
-        # Of a page its kind: what it is of may be named by what was said.
-        parts = scope["path"].split("/")
-        told = f"{scope['method']} {'/'.join(parts[: 3 if parts[1:2] == ['team'] else 2])}"[:200]
+        # Of a page its kind: what follows may be a session's name, or anything.
+        kind = _KIND.match(scope["path"])
+        told = f"{scope['method']} {kind[0] if kind else '?'}"
         self.audit.note(AuditRow(_now_ms(), name, told, project, many, outcome))
 
     def _address(self, scope: Scope) -> str:
