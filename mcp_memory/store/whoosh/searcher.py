@@ -16,7 +16,7 @@ from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Ranked, Term, Within, index
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"
 #: Raised whenever fields or analysis change: an index of another number is built anew.
-FORMAT = 3
+FORMAT = 4
 #: What is known of every document besides its words.
 COLUMNS = {"number": "Q", "event": "B", "size": "I", "at": "q"}
 _K1, _B, _EVER = 1.2, 0.75, 1 << 62
