@@ -7,6 +7,8 @@ from hypothesis import settings
 
 from tests.support import on_engine
 
+pytest_plugins = ["tests.clock"]
+
 # How long an example takes says something about the machine, not about the code. Each run tries other examples.
 settings.register_profile("mcp-memory", deadline=None, max_examples=50)
 settings.load_profile("mcp-memory")
@@ -24,8 +26,24 @@ LONGEST = (
 )
 
 
+#: Where the second engine runs what the first one has shown already.
+SECOND_ENGINE_IS_SLOW = {"pipeline", "models"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not {item.path.stem, item.path.parent.name} & {*LONGEST})
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether a test is slow because of where it runs; others are marked one by one."""
+    folders = {*item.path.parts}
+    if "browser" in folders:
+        return True
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return parameters.get("engine") == "postgres" and bool(folders & SECOND_ENGINE_IS_SLOW)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_the_declared_dependencies_are_those_that_were_decided() -> None:
 
 def _distributions_of(lines: Iterable[str]) -> set[str]:
     """Return the distributions that requirements name, those of their extras included (`psycopg[pool]`)."""
-    found = set()
+    found: set[str] = set()
     for requirement in map(Requirement, lines):
         found.add(canonicalize_name(requirement.name))
         needed = [Requirement(line) for line in requires(requirement.name) or ()] if requirement.extras else []
@@ -192,3 +192,19 @@ def test_the_virtual_environment_holds_only_what_the_lock_allows() -> None:
     installs = [line for line in steps.splitlines() if "pip install" in line]
     assert len(installs) == 2
     assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs make")
+def test_a_step_of_make_prints_one_line_and_its_output_only_if_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "venv").mkdir()
+
+    def install(pip: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "--always-make", f"VENV={tmp_path / 'venv'}", "PYTHON=true", f"PIP={pip}"]
+        return subprocess.run([*command, str(tmp_path / "venv" / ".ready")], cwd=REPO, capture_output=True, text=True)
+
+    done = install("echo chatter")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["Making", "Installing", "Installing"]
+    failed = install("sh -c 'echo the reason; exit 3'")
+    assert failed.returncode != 0
+    assert "the reason" in failed.stderr

@@ -54,6 +54,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_the_tour_shows_what_the_program_prints(sample_home: Path) -> None:
     page = TOUR.read_text("utf-8")
     commands = [found["words"] for found in _BLOCK.finditer(page)]
@@ -73,6 +74,7 @@ def test_the_answer_on_top_of_the_readme_cites_what_was_said(sample_home: Path) 
     assert quoted in " ".join(run(sample_home, f"grip {grip}").split())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_the_recipes_of_the_command_page_give_something(sample_home: Path) -> None:
     page = (REPO / "docs" / "CLI.md").read_text("utf-8").partition("## JSON recipes")[2].partition("\n## ")[0]

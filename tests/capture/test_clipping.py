@@ -162,6 +162,7 @@ TRIGGERS = {trigger for table in RULES.values() for _, triggers, *_ in table for
 TRIGGERS |= {*WORDS, *(word for word, _ in FOREIGN)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["", " ", "=", '="a1B2c3d4e5f6"\n'])
 def test_twice_the_text_takes_about_twice_the_steps_whatever_rule_it_triggers(after: str) -> None:
     worse = {}

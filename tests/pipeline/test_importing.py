@@ -268,6 +268,7 @@ DATA = SHARED / "data"
 CORPORA = [path for path in sorted(DATA.glob("*/")) if path.name != "longmemeval"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPORA, reason="the shared data is not here")
 async def test_of_every_corpus_a_dry_run_promises_what_comes(tmp_path: Path) -> None:
     async with memory(tmp_path / "home") as app:

@@ -131,6 +131,7 @@ async def test_there_is_work_exactly_while_a_stage_would_find_some(tmp_path: Pat
         assert await app.pipeline.waits()
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -272,6 +272,7 @@ print(json.dumps({"killed": killed, "different": different}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("way", ["out", "back"])
 def test_a_move_that_is_killed_at_any_point_is_taken_up_by_the_next(tmp_path: Path, way: str) -> None:

@@ -131,6 +131,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 async def test_no_words_of_a_question_become_words_of_a_statement(tmp_path: Path) -> None:
     async with open_app(settings_at(tmp_path), for_team=True) as app:
         store = cast(PostgresStore, app.store)

@@ -328,6 +328,7 @@ TOLD = st.lists(st.tuples(st.sampled_from(list(Kind)), SENTENCES), max_size=5)
 CHILDREN = st.lists(st.tuples(SENTENCES | st.just(""), TOLD, st.lists(WORDS, max_size=5)), max_size=7)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR]), CHILDREN)
 def test_a_rollup_invents_nothing_and_repeats_nothing(

@@ -211,6 +211,7 @@ async def served(settings: Settings) -> AsyncIterator[tuple[anyio.abc.Process, s
                     process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
 async def test_a_client_with_the_token_asks_in_both_eras_and_a_signal_ends_the_server(settings: Settings) -> None:
     async with served(settings) as (process, url):

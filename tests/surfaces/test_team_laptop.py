@@ -158,6 +158,7 @@ async def test_an_agent_that_asks_the_teams_server_itself_has_the_same_ids_and_a
         assert "assistant ada s:ada-1" in found
 
 
+@pytest.mark.slow
 async def test_the_command_line_finds_what_others_said_and_follows_their_ids(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     del shell.environment["MCP_MEMORY_NOW"]

@@ -96,6 +96,7 @@ async def member(url: str, name: str = "ada") -> str:
         return await store.add_user(name, "member", NOW_MS, NOW_MS + YEAR_MS)
 
 
+@pytest.mark.slow
 async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signa
         assert await server.process.wait() == 0
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_away_at_the_start_or_goes_later_is_waited_for(tmp_path: Path) -> None:
     database = new_server()
     url = database.new_database()
@@ -191,6 +193,7 @@ async def test_without_a_database_it_says_what_to_set(tmp_path: Path) -> None:
         await serve_team(load({"MCP_MEMORY_HOME": str(tmp_path)}), given)
 
 
+@pytest.mark.slow
 async def test_who_starts_it_is_told_once_why_the_memory_cannot_be_opened(tmp_path: Path) -> None:
     async with serving(tmp_path / "home", "postgresql://nobody:geheim@127.0.0.1:9/x", lines=3) as server:
         assert "postgresql://nobody:…@127.0.0.1:9/x cannot be reached" in server.told
