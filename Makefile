@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test cover bench team crash soak lint types unit axe e2e conformance lock release clean
+.PHONY: help run test fuzz cover bench team crash soak lint types unit axe e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
 	@echo "make test   lint, types and all tests"
+	@echo "make fuzz   property tests with random examples, for MINUTES=30 or as long as you say"
 	@echo "make cover  all tests, and which lines and branches they reach"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make bench team  50 laptops that push while 50 agents ask, and servers that are killed (needs PostgreSQL)"
@@ -61,6 +62,13 @@ unit: $(READY) axe
 
 cover: $(READY) axe
 	$(PYTEST) --cov --cov-report=term
+
+# Rounds of the property tests, each with a random seed, until the time is up or one fails. A failure prints what
+# `@reproduce_failure` needs.
+MINUTES ?= 30
+fuzz: $(READY)
+	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
+		$(BIN)/pytest -q -m hypothesis --hypothesis-profile=fuzz tests || exit 1; done
 
 # What looks for barriers in the pages; its tests skip where there is no npm.
 AXE := build/axe/node_modules/axe-core/axe.min.js

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.app import App, open_app
@@ -386,7 +386,6 @@ def tokens_of_fts5(texts: Sequence[str]) -> list[list[str]]:
     return told
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(min_codepoint=1, max_codepoint=0x24F), max_size=60), min_size=1, max_size=20))
 def test_the_analyzer_splits_as_the_tokenizer_of_fts5_does(texts: list[str]) -> None:
     # The long s and four letters with two marks are another matter.
