@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
-from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, forms, has_unspaced_script, identifier_parts, porter, root
+from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, forms, has_unspaced_script, identifier_parts, root
 from mcp_memory.lexicon import words as listed
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
@@ -413,29 +413,3 @@ def scannable(terms: Sequence[Term], counts: Mapping[str, int], documents: int) 
             chosen.append(term)
             scanned += count
     return chosen
-
-
-#: What is longer is no word that anyone would ask for, but a key or a blob; its beginning finds it.
-_LONGEST_WORD = 64
-_WORD = re.compile(r"[^\W_]+")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-
-
-class _Plain(dict[int, str]):
-    """Latin letters without their accents, found out once for each; in other scripts a mark makes another letter."""
-
-    def __missing__(self, code: int) -> str:
-        apart = unicodedata.normalize("NFD", chr(code))
-        self[code] = plain = apart[0] if len(apart) > 1 and apart[0].isascii() else chr(code)
-        return plain
-
-
-_PLAIN = _Plain()
-
-
-def index_words(text: str) -> list[str]:
-    """The words of a text as the index's tokenizer sees them: lower case, without accents, stemmed, in their order."""
-    low = text.lower()
-    if not low.isascii():
-        low = _ACCENTS.sub("", low.translate(_PLAIN))
-    return [porter(word[:_LONGEST_WORD], True) for word in _WORD.findall(low)]

@@ -339,15 +339,34 @@ _SECOND = {
 }
 _THIRD = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
 _FOURTH = dict.fromkeys("ement ance ence able ible ment ant ent ism ate iti ous ive ize ion al er ic ou".split(), "")
+#: FTS5 stems no longer words, in bytes.
+LONGEST_STEMMED = 64
 #: Where German has a letter of its own for ss, which not everyone can or may write: after a long vowel.
 _LONG_S = re.compile(r"([aou]|ei|ie)ss")
 
 
 @lru_cache(maxsize=1 << 16)
-def porter(word: str, in_index: bool = False) -> str:
-    """The stem of a lower-case word; with digits or letters other than a to z, as in `429s`, only in the index."""
-    if not (2 < len(word.encode()) <= 64 if in_index else _has_stem(word)):
+def porter(word: str) -> str:
+    """Return the stem of a lower-case word; one with digits or letters other than a to z is left as it is."""
+    return _stem(word) if _has_stem(word) else word
+
+
+@lru_cache(maxsize=1 << 16)
+def index_stem(word: str) -> str:
+    """Return the stem that FTS5 stores for a folded word.
+
+    FTS5 applies Porter's rules to the bytes of UTF-8, so that a letter such as ß counts as two consonants.
+    """
+    if word.isascii():
+        return _stem(word) if 2 < len(word) <= LONGEST_STEMMED else word
+    coded = word.encode()
+    if not 2 < len(coded) <= LONGEST_STEMMED:
         return word
+    # A doubled last byte is cut in half as a doubled letter is, which leaves no valid character.
+    return _stem(coded.decode("latin-1")).encode("latin-1").decode("utf-8", "replace")
+
+
+def _stem(word: str) -> str:
     word = _without_inflection(word)
     for endings, least in ((_SECOND, 0), (_THIRD, 0), (_FOURTH, 1)):
         # Only the longest ending that fits counts, whether or not enough stands before it.
@@ -378,12 +397,12 @@ def inflected(word: str) -> str:
 
 
 def _has_stem(word: str) -> bool:
-    return len(word) > 2 and word.isascii() and word.isalpha()
+    return 2 < len(word) <= LONGEST_STEMMED and word.isascii() and word.isalpha()
 
 
 def _without_inflection(word: str) -> str:
-    """Without plural, -ed and -ing."""
-    if word.endswith(("sses", "ies")):
+    """Without plural, -ed and -ing. As in FTS5, an ending is only one if something stands before it."""
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
@@ -392,15 +411,15 @@ def _without_inflection(word: str) -> str:
 
 
 def _past_and_progress(word: str) -> str:
-    if word.endswith("eed"):
+    if word.endswith("eed") and len(word) > 3:
         return word[:-1] if _measure(word[:-3]) > 0 else word
     ending = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
     if not ending or "v" not in _shape(word[:-ending]):
         return word
     word = word[:-ending]
-    if word.endswith(("at", "bl", "iz")):
+    if word.endswith(("at", "bl", "iz")) and len(word) > 2:
         return word + "e"
-    if len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c" and word[-1] not in "lsz":
+    if len(word) > 1 and word[-1] == word[-2] and word[-1] not in "aeioulsz":
         return word[:-1]
     return word + "e" if _measure(word) == 1 and _closed(word) else word
 

@@ -19,10 +19,10 @@ from mcp_memory.domain.terms import (
     Pool,
     Term,
     Within,
-    index_words,
     scannable,
 )
 from mcp_memory.domain.toc import Level
+from mcp_memory.domain.unicode61 import index_words
 from mcp_memory.store.postgres.frequencies import Frequencies, bring_on, frequencies, is_behind
 from mcp_memory.store.postgres.matching import (
     EVENT_LEVEL,
