@@ -185,6 +185,13 @@ async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> 
         assert "the walrus came ashore" in (await app.contexts.page(ContextRequest(query="walrus", project="*"))).text
 
 
+async def test_a_time_without_anything_is_told_alike_whatever_a_project_is_called(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation(project="openapi-client"))
+        page = await app.answers.browse_time("2026-02-20", "*", None, 600, None)
+        assert "nothing is remembered. The nearest days: toc:day:2026-03-02@openapi-client" in page.text
+
+
 @fewer_examples(1 / 2)
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=30), st.integers(1, 500), st.text(max_size=300))
 def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -> None:
