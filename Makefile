@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # $(call step,what it does,command) prints one line; the command's output is shown only if it fails.
 step = @echo "$(1)"; output=$$($(2) 2>&1) || { printf '%s\n' "$$output" >&2; exit 1; }
 
-.PHONY: help run test test-slow clock shuffle cover bench team crash soak lint types unit axe e2e conformance lock release clean
+.PHONY: help run test test-slow clock shuffle fuzz cover bench team crash soak lint types unit axe e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-slow  the other tests: kills, shells, browsers, the second engine"
 	@echo "make clock  all tests at four times that are hard on clocks: New Year, 29 February, a change to summer time"
 	@echo "make shuffle  all tests in random order, three times (SEEDS=\"1 2 3\")"
+	@echo "make fuzz   property tests with random examples, for MINUTES=30 or as long as you say"
 	@echo "make cover  all tests, and which lines and branches they reach"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make bench team  50 laptops that push while 50 agents ask, and servers that are killed (needs PostgreSQL)"
@@ -83,6 +84,13 @@ shuffle: $(READY) axe
 
 cover: $(READY) axe
 	$(PYTEST) --cov --cov-report=term
+
+# Rounds of the property tests, each with a random seed, until the time is up or one fails. A failure prints what
+# `@reproduce_failure` needs.
+MINUTES ?= 30
+fuzz: $(READY)
+	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
+		$(BIN)/pytest -q -m hypothesis --hypothesis-profile=fuzz tests || exit 1; done
 
 # What looks for barriers in the pages; its tests skip where there is no npm.
 AXE := build/axe/node_modules/axe-core/axe.min.js

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import Event, EventType
@@ -354,7 +354,6 @@ def test_what_nobody_can_read_is_told_without_half_a_quotation(who: str) -> None
     assert [found.title, found.bullets[0].text] == ["ab", "ab"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(CONVERSATIONS, CONVERSATIONS, CONVERSATIONS)
 def test_every_summary_is_exact_bounded_and_clean(said: list[Turn], before: list[Turn], after: list[Turn]) -> None:
     events = conversation(*said, first=100)
@@ -371,7 +370,6 @@ def test_every_summary_is_exact_bounded_and_clean(said: list[Turn], before: list
     assert not re.search(r"<[A-Za-z/!]", found.title)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.tuples(st.sampled_from(["user", "assistant"]), WRITTEN), SPECIAL), min_size=1, max_size=6))
 def test_no_summary_holds_what_was_pasted_or_half_a_quotation(said: list[Turn]) -> None:
     found = summary(("user", "Rename the table of orders to purchases."), *said)

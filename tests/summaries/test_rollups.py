@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
@@ -329,7 +329,6 @@ CHILDREN = st.lists(st.tuples(SENTENCES | st.just(""), TOLD, st.lists(WORDS, max
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR]), CHILDREN)
 def test_a_rollup_invents_nothing_and_repeats_nothing(
     level: Level, rows: list[tuple[str, list[Told], list[str]]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from mcp_memory.capture.characters import IGNORABLE
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.names import (
     FOREIGN,
@@ -45,9 +46,8 @@ _LONG = 20_000
 #: Up to this length results are kept: names, paths and versions come again with every event.
 _SHORT = 120
 
-#: The soft hyphen, joiners and spaces without width, and marks of direction.
-_INVISIBLE = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\ufeff"
-_SPLIT = lazy("(?<=[!-~])[" + _INVISIBLE + "]+(?=[!-~])")
+_INVISIBLE = lazy("[" + IGNORABLE + "]")
+_SPLIT = lazy("(?<=[!-~])[" + IGNORABLE + "]+(?=[!-~])")
 _PRIVATE = lazy(r"""(?:<|&lt;|\\u003c)(/?)private(?:\s+[\w:-]{1,40}=[^<>\\&]{0,100})?\s{0,9}(?:>|&gt;|\\u003e)""", re.I)
 
 #: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
@@ -123,7 +123,7 @@ def mark(kind: str) -> str:
 
 def _redact(text: str) -> str:
     clear = _redact_fully(text)
-    if text.isascii() or not any(char in text for char in _INVISIBLE):
+    if text.isascii() or not _INVISIBLE().search(text):
         return clear
     # What no one sees may split a secret. Between letters of other scripts it has a meaning, and stays.
     visible = _SPLIT().sub("", clear)

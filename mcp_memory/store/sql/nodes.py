@@ -246,6 +246,12 @@ def index_nodes(tx: Transaction) -> None:
             tx.index([document])
 
 
+def reindex_nodes(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Index these nodes again by their current versions."""
+    rows = tx.fetch(f"SELECT id, current FROM node WHERE removed = 0 AND id IN ({marks(numbers)})", numbers)
+    tx.index([document for row in rows if (document := _stored_document(tx, *row))])
+
+
 def unindex_nodes(tx: Transaction) -> None:
     """Take every node out of the index, as it stands there."""
     for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
