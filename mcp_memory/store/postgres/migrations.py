@@ -128,8 +128,8 @@ def quarter_of(timestamp_ms: int) -> tuple[str, int, int]:
 def ensure_quarters(tx: Transaction, times: Iterable[int]) -> None:
     """Make the partitions that these times need. A new one is attached, which keeps no one from reading."""
     wanted = {quarter_of(moment) for moment in times}
-    names = ", ".join(f"'{name}'" for name, _, _ in wanted)
-    known = {name for (name,) in tx.fetch(f"SELECT name FROM quarter WHERE name IN ({names})")}
+    names = [name for name, _, _ in wanted]
+    known = {name for (name,) in tx.fetch(f"SELECT name FROM quarter WHERE name IN ({marks(names)})", names)}
     for name, start, end in sorted(wanted):
         if name in known:
             continue
