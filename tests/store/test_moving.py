@@ -133,7 +133,7 @@ def words_on(url: str, word: str) -> list[str]:
             ).fetchall()
         ]
         sql = 'SELECT 1 FROM mcp_memory."{}" t WHERE t::text ILIKE %s LIMIT 1'
-        return [name for name in names if connection.execute(sql.format(name), (f"%{word}%",)).fetchone()]  # type: ignore[arg-type]
+        return [name for name in names if connection.execute(sql.format(name), (f"%{word}%",)).fetchone()]
 
 
 async def test_a_move_after_a_forget_takes_the_words_off_the_server(tmp_path: Path) -> None:
