@@ -337,6 +337,7 @@ class App:
             "compactions": compactions_shape(found),
             "lease": counts.lease,
             "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],
+            "failed": [picked(work, "stage what project reason") for work in await self.store.failures()],
         }
         if progress := revised(counts.revisions, ExtractiveSummarizer.revision):
             facts["rebuilding_summaries"] = dict(zip(("done", "of"), progress, strict=True))

@@ -45,6 +45,7 @@ async def test_a_segment_that_cannot_be_summarized_keeps_no_other_out(
         assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"even"}
         assert "could not be summarized" in caplog.text
         app.pipeline.summarizer = ExtractiveSummarizer()
+        await app.store.retry_failures(all_versions=True)
         await learn(app, [])
         assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"odd", "even"}
 

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 SHUT = {
     *("team_user", "team_token", "team_session", "team_member", "audit", "forgotten", "forgotten_words"),
     *("llm_answer", "llm_attempt", "llm_call", "llm_state"),
+    "failure",
     *("shared_project", "shared_session", "to_push", "to_withdraw"),
 }
 

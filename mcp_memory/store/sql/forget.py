@@ -332,7 +332,7 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
     for session, name in tx.fetch(_EMPTY, ()):
         records = tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))
         drop_records(tx, {number for (number,) in records})
-        for table in ("dirty_session", "dirty_compaction", "segment"):
+        for table in ("dirty_session", "dirty_compaction", "segment", "failure"):
             tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
         drop_rules(tx, session=session)
@@ -348,7 +348,7 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         tx.keep_counting("project")
         tx.run(f"UPDATE session SET place = '' WHERE place IN ({_NAMES_OF})", (project, project))
         tx.run(f"DELETE FROM place WHERE root IN ({_NAMES_OF})", (project, project))
-        for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
+        for table in ("project_alias", "dirty_node", "dirty_brief", "mention", "failure"):
             tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
         drop_rules(tx, project=project)
         tx.run("DELETE FROM project WHERE id = ?", (project,))

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Revising, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import Columns, node_columns
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sql.database import NODE, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.work import CLOSED, check_lease
 
 _NOTE_REMOVED = """
@@ -73,15 +75,6 @@ class NodePart:
     ) -> None:
         await self._database.write(_save_segments, writes, lease_token, revising)
 
-    async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
-        def write(tx: Transaction) -> None:
-            check_lease(tx, lease_token)
-            found = f"SELECT node FROM segment WHERE key IN ({marks(segments)})"
-            tx.run(f"UPDATE node SET revision = ? WHERE id IN ({found})", (revision, *segments))
-
-        if segments:
-            await self._database.write(write)
-
     async def mark_closed_periods(self, now_ms: int) -> None:
         if await self._database.fetch(f"SELECT 1 {CLOSED} LIMIT 1", {"now": now_ms}):
             sql = f"INSERT INTO dirty_node (project, level, key) SELECT project, level, key {CLOSED} {_UNLESS_THERE}"
@@ -140,6 +133,7 @@ def _save_segments(
     write_grips(tx, {number: write.grips for number, write in zip(numbers, writes, strict=True)})
     done = [value for number, write in zip(numbers, writes, strict=True) for value in (write.job.segment.key, number)]
     tx.run(_DONE.format(done=", ".join(["(?, ?)"] * len(writes))), done)
+    settle_failures(tx, Stage.SUMMARY, [write.job.segment.key.hex() for write in writes])
 
 
 def _save_rollups(
@@ -157,6 +151,7 @@ def _save_rollups(
         done.append((stale.project, int(ref.level), ref.key))
     write_nodes(tx, nodes, revising)
     tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
+    settle_failures(tx, Stage.ROLLUP, [" ".join(map(str, place)) for place in done])
 
 
 class Placed(NamedTuple):

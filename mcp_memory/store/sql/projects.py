@@ -251,7 +251,7 @@ def merge(tx: Transaction, old: int, new: int) -> int:
     tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
     tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
     tx.run(_ALIAS, (root, new))
-    for table in ("dirty_node", "dirty_brief"):
+    for table in ("dirty_node", "dirty_brief", "failure"):
         tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
     tx.run("DELETE FROM project WHERE id = ?", (old,))
     tx.run(_TOUCH, (new,))
