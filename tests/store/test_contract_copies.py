@@ -57,8 +57,7 @@ async def test_two_processes_that_read_original_and_copy_at_once_store_each_even
 
         async def take(index: int, name: str) -> None:
             events = session(name, *words)
-            for start in range(0, 40, 4):
-                counts.append(await add((one, two)[index], *events[start : start + 4]))
+            counts.extend([await add((one, two)[index], *events[start : start + 4]) for start in range(0, 40, 4)])
 
         tasks.start_soon(take, 0, "one")
         tasks.start_soon(take, 1, "two")
@@ -81,6 +80,18 @@ async def test_a_copy_of_what_hook_and_transcript_told_is_known_by_its_line(open
     async with opened() as store:
         counts = [await add(store, event) for event in (FROM_HOOK, line("Go on.", 1, "one"), line("Go on.", 1, "two"))]
     assert counts == [1, 0, 0]
+
+
+async def test_a_copied_call_is_known_though_its_file_is_named_from_another_directory(opened: Open) -> None:
+    kind = EventType.TOOL_RESULT
+    result = "\n".join(f"{number} some source" for number in range(99))
+    first, copy = (
+        line(f"Read: svg.go\n{result}", 1, "one", kind=kind),
+        line(f"Read: src/svg.go\n{result}", 1, "two", kind=kind),
+    )
+    other = line("Read: svg.go\nFile not found", 1, "three", kind=kind)
+    async with opened() as store:
+        assert [await add(store, event) for event in (first, copy, other)] == [1, 0, 1]
 
 
 async def test_what_only_looks_like_a_copy_is_stored(opened: Open) -> None:

@@ -19,6 +19,8 @@ from mcp_memory.store.sql.database import Transaction, marks
 SAME_WITHIN_MS = 120_000
 #: Shorter names of lines are numbers and the like, which every session has.
 _MIN_NAME_CHARS = 16
+#: How much of what a call gave back is compared.
+_RESULT_CHARS = 300
 _CHUNK = 500
 #: The name of an event's line comes first among its `source_ids`.
 _STORED = """
@@ -55,11 +57,11 @@ class _Originals:
             part = names[start : start + _CHUNK]
             for name, *row in tx.fetch(_STORED.format(names=marks(part)), (*part, *rest)):
                 session_id, timestamp_ms, kind, role, text = row
-                self._add(name, _Original(session_id, timestamp_ms, kind, fingerprint(kind, role, text)))
+                self._add(name, _Original(session_id, timestamp_ms, kind, _essence(kind, role, text)))
 
     def add(self, event: Event) -> None:
         """Know an event that is about to be stored."""
-        words = fingerprint(event.event_type, event.role, event.text)
+        words = _essence(event.event_type, event.role, event.text)
         for name in _names(event)[:1]:
             self._add(name, _Original(event.session_id, event.timestamp_ms, event.event_type, words))
 
@@ -68,7 +70,7 @@ class _Originals:
         candidates = [original for name in _names(event) for original in self._by_name.get(name, ())]
         if not candidates:
             return None
-        said = (event.event_type, fingerprint(event.event_type, event.role, event.text))
+        said = (event.event_type, _essence(event.event_type, event.role, event.text))
         owners = [
             original.session_id
             for original in candidates
@@ -125,9 +127,21 @@ def fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
+def _essence(kind: str, role: str, text: str) -> tuple[str, bytes]:
+    """What copies of an event have in common.
+
+    The first line of a call names its files as seen from the session's directory, which the copy's need not be. A long
+    text is clipped with that line.
+    """
+    if kind == EventType.TOOL_RESULT:
+        headline, _, result = text.partition("\n")
+        text = f"{headline.partition(':')[0]}\n{result[:_RESULT_CHARS]}"
+    return fingerprint(kind, role, text)
+
+
 def copy_keys(client: str, source_ids: Iterable[str], kind: str, role: str, text: str) -> list[bytes]:
     """Hashes by which a copy of an event is recognized after the event was forgotten."""
-    who, words = fingerprint(kind, role, text)
+    who, words = _essence(kind, role, text)
     names = [name for name in source_ids if len(name) >= _MIN_NAME_CHARS]
     return [event_key(client, "", "\x1f".join(("copy", name, kind, who, words.hex()))) for name in names]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -341,7 +340,7 @@ def words_keys(
 
 
 def _forgotten(tx: Transaction, events: Sequence[Event]) -> list[bytes]:
-    """The keys of events that another source told about the same time, or another session, where they were forgotten."""
+    """The keys of events that were forgotten as told by another source about the same time, or by another session."""
     marked: dict[bytes, list[bytes]] = {}
     for event in events:
         via = event.metadata.get("via", "")
