@@ -163,6 +163,11 @@ class Event:
         return self.event_type not in LIFECYCLE and bool(self.text) and not self.text.isspace()
 
     @property
+    def is_commentary(self) -> bool:
+        """Whether an agent only narrates its work in progress, as its client marks it."""
+        return self.metadata.get("phase") == "commentary"
+
+    @property
     def outcome(self) -> Outcome | None:
         """Whether the user refused a call, or says why; whether it failed, or the user stopped the agent at it."""
         facts, is_tool = self.metadata, self.event_type is EventType.TOOL_RESULT
