@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -197,6 +197,17 @@ class Intake:
 
 #: What was said, in contrast to what tools and the client did.
 MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.NOTE)
+
+
+#: The `source` of a title that the user gave; a title of any other source is the client's own.
+USER_TITLE = "custom-title"
+
+
+def given_title(events: Iterable[Event]) -> Event | None:
+    """Return the title that holds of these events of a session: the user's latest, else the client's latest."""
+    titles = [event for event in events if event.event_type is EventType.SESSION_TITLE and event.says_something]
+    titles.sort(key=lambda title: (title.metadata.get("source") == USER_TITLE, title.timestamp_ms))
+    return titles[-1] if titles else None
 
 
 @dataclass(frozen=True, slots=True)

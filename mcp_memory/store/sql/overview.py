@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from datetime import date
 
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import USER_TITLE, Event
 from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.projects import Wish
@@ -34,7 +34,9 @@ _PROJECTS = """
 _SESSIONS = """
     WITH shown AS MATERIALIZED ({chosen} ORDER BY g.start_ms DESC, g.id DESC LIMIT :limit)
     SELECT s.session_id, s.client, p.slug,
-           (SELECT text FROM event WHERE session = s.id AND type = 'session_title' ORDER BY timestamp_ms DESC LIMIT 1),
+           (SELECT text FROM event e WHERE e.session = s.id AND e.type = 'session_title' AND e.text <> '' ORDER BY
+            CASE json_extract(e.metadata, '$.source') WHEN '{user_title}' THEN 0 ELSE 1 END, e.timestamp_ms DESC,
+            e.id DESC LIMIT 1),
            (SELECT min(start_ms) FROM segment WHERE session = s.id),
            (SELECT max(end_ms) FROM segment WHERE session = s.id),
            (SELECT sum(events) FROM segment WHERE session = s.id),
@@ -116,7 +118,7 @@ class OverviewPart:
         few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
         chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
         place = {"ms": ms, "id": number, "limit": query.limit}
-        rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen), asked | place)
+        rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen, user_title=USER_TITLE), asked | place)
         found = []
         for name, client, slug, title, start_ms, end_ms, events, segments, is_open, *ends, at_ms, at, author in rows:
             first, last = (NodeRef(Level.SEGMENT, key) if key else None for key in ends)
