@@ -89,6 +89,9 @@ LIFECYCLE = frozenset(
 )
 
 
+#: The client under whose name notes are kept, and how the name of a project's notes begins. They are no session.
+NOTES_CLIENT, NOTES_SESSION = "mcp-memory", "notes:"
+
 #: Who of a team may read an event.
 PRIVATE, TEAM = "private", "team"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcp_memory.domain.events import MESSAGES, Event, EventQuery
+from mcp_memory.domain.events import MESSAGES, NOTES_CLIENT, Event, EventQuery
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.inventory import FileActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost
@@ -59,6 +59,7 @@ async def _card(reader: ReadStore, info: SessionInfo) -> SessionInfo:
         said = [event for event in said if not event.is_commentary] or said
     words = safe(said[-1].text, _GIST) if said else ""
     title = safe(info.title or (first.title if first else "") or words, _GIST) or "Nothing was said"
+    title = f"Notes of {info.project}" if info.client == NOTES_CLIENT else title
     return replace(info, title=title, outcome=_end(last) or words)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from datetime import date
 
-from mcp_memory.domain.events import USER_TITLE, Event
+from mcp_memory.domain.events import NOTES_CLIENT, USER_TITLE, Event
 from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.projects import Wish
@@ -22,8 +22,8 @@ _DAYS = """
     WHERE n.level = 3 AND n.removed = 0 AND (?1 IS NULL OR n.project = (SELECT id FROM project WHERE slug = ?1))
     GROUP BY n.key ORDER BY n.key
 """
-_PROJECTS = """
-    SELECT p.slug, p.root, (SELECT count(*) FROM session WHERE project = p.id),
+_PROJECTS = f"""
+    SELECT p.slug, p.root, (SELECT count(*) FROM session s WHERE s.project = p.id AND s.client <> '{NOTES_CLIENT}'),
            (SELECT min(start_ms) FROM node WHERE project = p.id AND level = 4),
            (SELECT max(start_ms) FROM node WHERE project = p.id AND level = 4) AS last,
            (SELECT coalesce(sum(v.weight), 0) FROM node n JOIN node_version v ON v.id = n.current
@@ -64,6 +64,7 @@ _OF_THE_FEW = """
     )
     WHERE {which} AND (g.start_ms, g.id) < (:ms, :id)
 """
+_NO_NOTES = f"s.client <> '{NOTES_CLIENT}'"
 _FEW = 3_000
 _MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1) found"
 _CLIENTS = """
@@ -100,7 +101,7 @@ class OverviewPart:
         return [ProjectActivity(*row) for row in await self._reads.fetch(_PROJECTS)]
 
     async def clients(self) -> list[str]:
-        return [client for (client,) in await self._reads.fetch(_CLIENTS)]
+        return [client for (client,) in await self._reads.fetch(_CLIENTS) if client != NOTES_CLIENT]
 
     async def people(self) -> list[str]:
         return [author for (author,) in await self._reads.fetch(_PEOPLE) if author]
@@ -114,7 +115,8 @@ class OverviewPart:
             f"s.id = {SESSION_NAMED.replace('?', ':name')}": query.session_id,
         }
         given = [clause for clause, value in choices.items() if value is not None]
-        which = " AND ".join(given) or "TRUE"
+        # Notes are no session, but can be looked at by the name of theirs.
+        which = " AND ".join(given if query.session_id is not None else [*given, _NO_NOTES])
         few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
         chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
         place = {"ms": ms, "id": number, "limit": query.limit}
