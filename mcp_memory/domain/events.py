@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,6 +89,9 @@ LIFECYCLE = frozenset(
 )
 
 
+#: The client under whose name notes are kept, and how the name of a project's notes begins. They are no session.
+NOTES_CLIENT, NOTES_SESSION = "mcp-memory", "notes:"
+
 #: Who of a team may read an event.
 PRIVATE, TEAM = "private", "team"
 
@@ -163,6 +166,11 @@ class Event:
         return self.event_type not in LIFECYCLE and bool(self.text) and not self.text.isspace()
 
     @property
+    def is_commentary(self) -> bool:
+        """Whether an agent only narrates its work in progress, as its client marks it."""
+        return self.metadata.get("phase") == "commentary"
+
+    @property
     def outcome(self) -> Outcome | None:
         """Whether the user refused a call, or says why; whether it failed, or the user stopped the agent at it."""
         facts, is_tool = self.metadata, self.event_type is EventType.TOOL_RESULT
@@ -192,6 +200,17 @@ class Intake:
 
 #: What was said, in contrast to what tools and the client did.
 MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.NOTE)
+
+
+#: The `source` of a title that the user gave; a title of any other source is the client's own.
+USER_TITLE = "custom-title"
+
+
+def given_title(events: Iterable[Event]) -> Event | None:
+    """Return the title that holds of these events of a session: the user's latest, else the client's latest."""
+    titles = [event for event in events if event.event_type is EventType.SESSION_TITLE and event.says_something]
+    titles.sort(key=lambda title: (title.metadata.get("source") == USER_TITLE, title.timestamp_ms))
+    return titles[-1] if titles else None
 
 
 @dataclass(frozen=True, slots=True)

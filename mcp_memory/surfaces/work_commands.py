@@ -32,11 +32,9 @@ from mcp_memory.surfaces.look_commands import from_one_moment, hit_entry, titles
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.terminal import Listed
 
-#: Who notes are kept by; that is no session of anyone's.
-_NOTES = "mcp-memory"
 _MOST = 500
 #: How much stands where one is: what is open, and among how many sessions the last one is looked for.
-_OPEN, _RECENT = 3, 10
+_OPEN = 3
 _CHART_DAYS = 56
 _OPEN_LABEL = f"{Kind.OPEN.label}: "
 _FIRST_STEPS = (
@@ -88,8 +86,8 @@ async def _standing(answers: Answers, project: str) -> list[str]:
 
 
 async def _last_card(answers: Answers, project: str | None) -> SessionInfo | None:
-    cards = await session_cards(answers.reader, project, limit=_RECENT)
-    return next((card for card in cards if card.client != _NOTES), None)
+    cards = await session_cards(answers.reader, project, limit=1)
+    return cards[0] if cards else None
 
 
 def _left_open(hit: Hit) -> list[str]:

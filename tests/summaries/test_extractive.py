@@ -204,6 +204,23 @@ def test_a_single_odd_event_still_gets_title_and_bullet(text: str, kind: EventTy
     assert all(words.strip() for words in excerpts(found, events)[0])
 
 
+COMMENTARY = {"phase": "commentary"}
+NARRATED = (
+    ("assistant", "The retry loop never stops because the deadline is read before the clock is set.", COMMENTARY),
+    ("tool", "Edit: retry.py\n- a\n+ b"),
+    ("assistant", "I'll now replace the deadline of the retry loop by a counter.", COMMENTARY),
+)
+
+
+def test_commentary_makes_no_bullet_but_the_final_answer_does() -> None:
+    asked = ("user", "Fix the retry loop in retry.py.")
+    final = ("assistant", "The retry loop counts its attempts now and stops after five.", {"phase": "final_answer"})
+    shown = bullets(asked, *NARRATED, final)
+    assert any("stops after five" in text for text in shown)
+    assert not any("deadline" in text for text in bullets(asked, *NARRATED) + shown)
+    assert bullets(NARRATED[0]) == []
+
+
 def test_nothing_said_makes_no_bullet() -> None:
     assert summarize_segment([], []).bullets == ()
     assert summarize_segment(conversation(("start", "")), []).bullets == ()

@@ -18,6 +18,7 @@ from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
+from mcp_memory.store.sql.copies import copy_keys
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
 from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
 from mcp_memory.store.sql.nodes import remove_node
@@ -283,6 +284,8 @@ def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
+        names = json.loads(event.source_ids)
+        words += copy_keys(event.client, names, event.kind, event.role, event.text)
     tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", [(event.key,) for event in events])
     tx.run_many("INSERT INTO forgotten_words (key) VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in words])
     note_forgotten(tx, [event.number for event in events])

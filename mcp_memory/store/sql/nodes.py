@@ -39,7 +39,7 @@ _UNLESS_THERE = "ON CONFLICT DO NOTHING"
 #: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (
     "v.id, n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, "
-    "v.removed, v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.weight, s.author"
+    "v.removed, v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.weight, s.author, s.client"
 )
 NODE_TABLES = (
     "node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project "
@@ -341,7 +341,9 @@ async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -
 
 def _node_of(row: Row, bullets: list[Bullet]) -> Node:
     _, level, key, project, version, title, start_ms, end_ms, keywords, children, is_open, removed, *more = row
-    written_by, input_hash, tokens, created_ms, session_id, weight, author, *_ = more
+    written_by, input_hash, tokens, created_ms, session_id, weight, author, client, *_ = more
     told = (project, version, title, start_ms, end_ms, tuple(bullets), tuple(json.loads(keywords)))
     made = (tuple(json.loads(children)), bool(is_open), written_by, input_hash, tokens, bool(removed), created_ms)
-    return Node(NodeRef(Level(level), key), *told, *made, session_id, weight=weight, author=author or "")
+    return Node(
+        NodeRef(Level(level), key), *told, *made, session_id, weight=weight, author=author or "", client=client or ""
+    )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
+from mcp_memory.domain.events import NOTES_CLIENT
 from mcp_memory.domain.projects import NAMELESS, Claim, ProjectInfo, ProjectPlace, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sql.database import Row, Transaction
@@ -49,8 +50,9 @@ _ALIASES = (
     "SELECT a.project, a.root, p.remote, p.joined, p.slug FROM project_alias a LEFT JOIN place p ON p.root = a.root "
     "UNION SELECT o.id, o.root, p.remote, p.joined, p.slug FROM project o LEFT JOIN place p ON p.root = o.root"
 )
-PROJECTS = """
-    SELECT p.slug, p.root, count(DISTINCT s.id), count(e.id), min(e.timestamp_ms), max(e.timestamp_ms), p.id
+PROJECTS = f"""
+    SELECT p.slug, p.root, count(DISTINCT CASE WHEN s.client <> '{NOTES_CLIENT}' THEN s.id END), count(e.id),
+           min(e.timestamp_ms), max(e.timestamp_ms), p.id
     FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
     GROUP BY p.id, p.slug, p.root ORDER BY max(e.timestamp_ms) DESC NULLS LAST
 """
