@@ -29,6 +29,8 @@ from mcp_memory.domain.events import Captured, EventType
 
 SHORT = 200
 _LONG_COMMAND = 300
+#: How much of a shell command is kept.
+_COMMAND_CHARS = 4_000
 _OWN_COMMAND = re.compile(
     r"(?:^|[;&|(]\s*)(?:\S*/)?(?:mcp-memory|python3?\s+-m\s+mcp_memory)\s+"
     r"(?:toc|node|grip|search|timeline|context|snapshot|session|export|forget)\b",
@@ -174,11 +176,26 @@ def tool_events(
     words = refusal(result) if failed else None
     if words is not None:
         result, words = refused(name, given, words)
-    text = "\n".join(filter(None, (headline(name, given, origin.cwd, failed=failed), result))).rstrip()
+    head, lines = call_head(name, given, origin.cwd, failed=failed)
+    text = "\n".join(filter(None, (head, result))).rstrip()
     files = touched(name, given, origin.cwd)
-    facts = {"tool": name, "files": files, "failed": failed, "refused": words is not None, **facts}
+    facts = {"tool": name, "files": files, "failed": failed, "refused": words is not None, **lines, **facts}
     call = origin.event(f"tool:{tool_id}", EventType.TOOL_RESULT, text, source_ids, **facts)
     return [call, *refusing(origin, tool_id, name, words or "", source_ids)]
+
+
+def call_head(name: str, given: Mapping[str, Any], cwd: str, *, failed: bool = False) -> tuple[str, dict[str, object]]:
+    """The headline of a call, and of a shell command whatever it does not show; with how many lines these are."""
+    line, _, told = headline(name, given, cwd, failed=failed).partition("\n")
+    rest = _rest_of_command(text_of(given, "command")) if name == "Bash" else ""
+    facts: dict[str, object] = {"call_lines": 2 + rest.count("\n")} if rest else {}
+    return "\n".join(filter(None, (line, rest, told))), facts
+
+
+def _rest_of_command(command: str) -> str:
+    command = clip(command.strip(), _COMMAND_CHARS)
+    first, _, rest = command.partition("\n")
+    return command if len(first.rstrip()) > _LONG_COMMAND else rest
 
 
 def headline(name: str, given: Mapping[str, Any], cwd: str, *, failed: bool = False) -> str:
