@@ -171,6 +171,16 @@ class Event:
         return self.metadata.get("phase") == "commentary"
 
     @property
+    def call_end(self) -> int:
+        """Where the lines end that name a call: after the first one, or after those of a shell script."""
+        lines, end = self.metadata.get("call_lines"), -1
+        for _ in range(lines if isinstance(lines, int) and lines > 1 else 1):
+            end = self.text.find("\n", end + 1)
+            if end < 0:
+                return len(self.text)
+        return end
+
+    @property
     def outcome(self) -> Outcome | None:
         """Whether the user refused a call, or says why; whether it failed, or the user stopped the agent at it."""
         facts, is_tool = self.metadata, self.event_type is EventType.TOOL_RESULT

@@ -332,7 +332,7 @@ class Compactor:
         for event in filter(lambda event: event.says_something, events):
             text: str = event.text
             if event.role is Role.TOOL:
-                text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
+                text = text[: event.call_end + FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
             elif event.event_type is EventType.COMPACTION:
                 text = text[:TOOL_CHARS]
             if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:
