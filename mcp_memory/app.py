@@ -18,7 +18,7 @@ from mcp_memory.capture.project import OWN_QUESTIONS, detect
 from mcp_memory.config import Settings, environment, system_timezone
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
-from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
+from mcp_memory.domain.events import NOTES_CLIENT, Captured, Event, EventType, Intake, Role
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.segments import busy
@@ -285,7 +285,7 @@ class App:
             root, label, remote = place, "", ""
         now = self.clock.now_ms()
         captured = Captured(
-            client="mcp-memory",
+            client=NOTES_CLIENT,
             session_id=f"notes:{author}:{root or label}" if author else f"notes:{root or label}",
             source_key=f"note:{now}:{text}",
             timestamp_ms=now,

@@ -37,7 +37,7 @@ async def note(app: App, options: argparse.Namespace) -> Answer:
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
         return {**event_shape(event), "grip_id": grip_id, "kind": options.kind, "pin": options.pin}
-    return f"Remembered as {grip_id}."
+    return f"Remembered in project {event.project} as {grip_id}."
 
 
 async def show_status(app: App, options: argparse.Namespace) -> Answer:

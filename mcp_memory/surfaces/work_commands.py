@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import short_session
+from mcp_memory.domain.events import NOTES_CLIENT, short_session
 from mcp_memory.domain.inventory import SessionInfo
 from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.toc import Level, Scope
@@ -32,8 +32,6 @@ from mcp_memory.surfaces.look_commands import from_one_moment, hit_entry, titles
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.terminal import Listed
 
-#: Who notes are kept by; that is no session of anyone's.
-_NOTES = "mcp-memory"
 _MOST = 500
 #: How much stands where one is: what is open, and among how many sessions the last one is looked for.
 _OPEN, _RECENT = 3, 10
@@ -64,7 +62,9 @@ async def here(answers: Answers, options: argparse.Namespace) -> Answer:
     parts: list[str | Listed] = []
     if home is None:
         named = ", ".join(slugs[:8]) + (", …" if len(slugs) > 8 else "")
-        parts.append(f"Nothing is remembered of {answers.root or answers.label} yet. Memory holds: {named}.")
+        noted = await reader.project_of_root(answers.root, answers.label, answers.remote)
+        held = "No session, only notes are" if noted else "Nothing is"
+        parts.append(f"{held} remembered of {answers.root or answers.label} yet. Memory holds: {named}.")
     else:
         parts.append(Listed(home, await _standing(answers, home)))
     card, left = await _last_card(answers, home), (await open_now(reader, scope, _OPEN)).hits
@@ -89,7 +89,7 @@ async def _standing(answers: Answers, project: str) -> list[str]:
 
 async def _last_card(answers: Answers, project: str | None) -> SessionInfo | None:
     cards = await session_cards(answers.reader, project, limit=_RECENT)
-    return next((card for card in cards if card.client != _NOTES), None)
+    return next((card for card in cards if card.client != NOTES_CLIENT), None)
 
 
 def _left_open(hit: Hit) -> list[str]:
