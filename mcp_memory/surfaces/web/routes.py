@@ -32,7 +32,7 @@ from mcp_memory.domain import toc
 from mcp_memory.domain.events import Event, short_session
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Position
-from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, Problem, UsageError
+from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.web import lists, markup, views
@@ -42,6 +42,7 @@ from mcp_memory.surfaces.web.writes import WRITES, fields
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.surfaces.doctor import Assessment
     from mcp_memory.surfaces.server import Memory
 
 View = Callable[[Answers, Asked], Coroutine[Any, Any, Data]]
@@ -129,7 +130,7 @@ class Site:
     def __init__(self, memory: Memory, access: Access) -> None:
         self.memory = memory
         self.access = access
-        self._problems: list[Problem] = []
+        self._health: Assessment | None = None
         self._examined = -math.inf
 
     async def app(self, request: Request) -> App:
@@ -218,17 +219,16 @@ class Site:
     async def pulse(self, app: App) -> Data:
         """How it stands."""
         status = await app.status(brief=True)
-        if time.monotonic() > self._examined + EXAMINED_SECONDS:
-            (self._problems, _), self._examined = await examine(app), time.monotonic()
+        if self._health is None or time.monotonic() > self._examined + EXAMINED_SECONDS:
+            self._health = await examine(app)
+            self._examined = time.monotonic()
         model = app.settings.summarizer.kind != "extractive"
-        return {"status": status, "problems": self._problems, "has_model": model}
+        return {"status": status, "health": self._health, "has_model": model}
 
     async def health(self, request: Request) -> Response:
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
-        problems, checked = await examine(app, thorough=thorough)
         told = {
-            "problems": problems,
-            "checked": checked,
+            "health": await examine(app, thorough=thorough),
             "thorough": thorough,
             "facts": _facts(await app.status(brief=True)),
         }
@@ -312,8 +312,8 @@ class Site:
             await anyio.sleep(LOOK_SECONDS)
 
 
-async def examine(app: App, *, thorough: bool = False) -> tuple[list[Problem], list[str]]:
-    """What is wrong, each with what to do, and what was looked at."""
+async def examine(app: App, *, thorough: bool = False) -> Assessment:
+    """Assess the memory's health."""
     from mcp_memory.surfaces import doctor
 
     return await to_thread.run_sync(partial(doctor.examine, thorough=thorough), app.settings)

@@ -49,14 +49,28 @@ async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
 
 
 async def test_the_overview_names_what_health_finds_and_what_to_do(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    blank: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    async with reading(settings) as reader:
+    async with reading(blank) as reader:
+        app = await reader.app
+        await app.remember("The harbour gate is green.")
         words = text_of(await reader.get("/"))
         assert "One thing needs you." in words
         assert "Nothing is connected. What to do: mcp-memory install" in words
         assert "no agent can ask" in text_of(await reader.get("/health"))
+
+
+async def test_imported_history_is_green_on_the_first_page_and_the_health_page(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with reading(settings) as reader:
+        for address in ("/", "/health"):
+            html = await reader.get(address)
+            assert "All is well." in text_of(html)
+            assert "History was imported. No client is connected" in text_of(html)
+            assert 'class="dot good"' in html
 
 
 async def test_summaries_show_code_as_code_and_obey_nothing_else(blank: Settings) -> None:
