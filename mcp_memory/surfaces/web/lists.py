@@ -158,7 +158,6 @@ async def search(here: Answers, asked: Asked) -> Data:
         "kinds": KINDS,
         "roles": _ROLES,
         "clients": await here.reader.clients(),
-        "projects": await here.reader.slugs(),
         "hits": [],
     }
     if kind and kind not in KINDS:
