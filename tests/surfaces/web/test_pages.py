@@ -13,7 +13,9 @@ from urllib.parse import quote
 import pytest
 from starlette.requests import Request
 
+from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.config import Settings
+from mcp_memory.domain.events import Intake
 from mcp_memory.surfaces.web.routes import Site
 from tests.support import conversation, said
 from tests.surfaces.web.conftest import links, reading, text_of
@@ -336,6 +338,40 @@ async def test_what_happens_is_told_while_it_does(settings: Settings) -> None:
         html = await reader.get("/live")
         assert links(html, "/grip/")
         assert "data-live" in html
+
+
+async def test_imported_history_is_not_live(settings: Settings) -> None:
+    old = conversation("2026-01-09", session="january", project="tidepool-api")
+    async with reading(settings) as reader:
+        app = await reader.app
+        place = await app.store.position()
+        await reader.learn(old)
+        listed = await reader.get("/live")
+        assert "2026-10-30" in listed
+        assert "2026-01-09" not in listed
+        site = Site(reader.memory, reader.access)
+        assert "2026-01-09" not in await beginning(site, f"{place.versions}-{place.events}")
+
+
+async def test_what_a_hook_captured_is_live_whatever_its_clock_says(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        app = await reader.app
+        place = await app.store.position()
+        (captured,) = app.intaker.prepare([event_of_line(said("The gulls are loud.", "2026-01-09T09:00:00Z"))])
+        hooked = replace(captured, metadata={"via": "hook"})
+        await app.store.add([Intake((hooked,), "/w/gulls")])
+        assert "The gulls are loud." in await beginning(
+            Site(reader.memory, reader.access), f"{place.versions}-{place.events}"
+        )
+
+
+async def test_live_keeps_to_the_project_that_is_looked_at(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        everything = await reader.get("/live")
+        one = await reader.get("/live?project=tidepool-web")
+        assert ">tidepool-api</span>" in everything
+        assert ">tidepool-web</span>" in one
+        assert ">tidepool-api</span>" not in one
 
 
 async def test_health_says_what_to_do(settings: Settings) -> None:

@@ -168,10 +168,22 @@ if (waiting) {
   let news = null, since = waiting.dataset.since;
   const tell = (on) => { dot?.classList.replace(on ? "busy" : "good", on ? "good" : "busy"); document.body.dataset.live = on ? "on" : "off"; };
   // A browser holds few connections to a server, so that pages out of sight give theirs back and catch up later.
+  // The news of the project and the person that the page is about.
+  const address = new URL("/live/stream", location.href);
+  for (const name of ["project", "person"]) {
+    const value = new URL(location.href).searchParams.get(name);
+    if (value) address.searchParams.set(name, value);
+  }
+  // Rows stand in order of time, whatever came in first.
+  const insert = (row) => {
+    const at = $("time", row).dateTime;
+    live.insertBefore(row, [...live.children].find((each) => $("time", each).dateTime <= at) || null);
+  };
   const listen = () => {
     news?.close();
     if (document.hidden) { tell(false); return; }
-    news = new EventSource(`/live/stream?since=${since}`);
+    address.searchParams.set("since", since);
+    news = new EventSource(address);
     news.onopen = () => tell(true);
     news.onerror = () => tell(false);
     news.addEventListener("news", show);
@@ -185,7 +197,7 @@ if (waiting) {
       box.innerHTML = html;
       const row = $("li", box.content);
       row.classList.add("fresh");
-      live.prepend(row);
+      insert(row);
     }
     while (live && live.children.length > 200) live.lastElementChild.remove();
     const sessions = $("[data-live-sessions]");
