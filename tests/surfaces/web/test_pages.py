@@ -41,6 +41,45 @@ async def test_from_the_calendar_to_the_very_words(settings: Settings) -> None:
         assert "exact words" in evidence
 
 
+async def test_a_day_leads_to_the_days_before_and_after_with_something_in_them(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        days = sorted(links(await reader.get("/"), "/day/"))
+        walked = [days[0]]
+        assert 'rel="prev"' not in await reader.get(days[0])
+        while found := re.search(r'rel="next" href="([^"]+)"', await reader.get(walked[-1])):
+            walked.append(found[1])
+        assert walked == days
+        back = [re.search(r'rel="prev" href="([^"]+)"', await reader.get(day)) for day in days[1:]]
+        assert [found[1] for found in back if found] == days[:-1]
+        empty = await reader.get("/day/2026-10-25")
+        assert "Nothing was said that day" in empty
+        assert re.findall(r'rel="(prev|next)" href="([^"]+)"', empty) == [
+            ("prev", max(day for day in days if day < "/day/2026-10-25")),
+            ("next", min(day for day in days if day > "/day/2026-10-25")),
+        ]
+
+
+async def test_the_days_beside_one_keep_to_the_project_that_is_looked_at(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        own = sorted(links(await reader.get("/?project=tidepool-web"), "/day/"))
+        assert all("project=tidepool-web" in day for day in own)
+        found = re.search(r'rel="next" href="([^"]+)"', await reader.get(own[0]))
+        assert found
+        assert found[1] == own[1]
+
+
+async def test_the_overview_of_a_project_gives_the_figures_of_that_project(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        whole, one = [text_of(await reader.get(address)) for address in ("/", "/?project=tidepool-web")]
+        [own] = [found for found in await (await reader.app).store.active_projects() if found.slug == "tidepool-web"]
+        days = len(links(await reader.get("/?project=tidepool-web"), "/day/"))
+        assert f"tidepool-web: {own.sessions} sessions on {days} days, the last on 2026-" in one
+        assert "239 events" in whole
+        for figure in ("239 events", "11 sessions", "Storage", "Model cost"):
+            assert figure not in one
+        assert "Other projects" in one
+
+
 async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
     async with reading(settings) as reader:
         words = text_of(await reader.get("/"))
