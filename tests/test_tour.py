@@ -10,11 +10,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from mcp_memory.config import Calendar, Settings
 from tests.support import REPO
+from tests.surfaces.client import ask, connected
 from tests.surfaces.shell import SCRIPT
 from tests.surfaces.terminal import drawn
 
@@ -72,6 +75,31 @@ def test_the_answer_on_top_of_the_readme_cites_what_was_said(sample_home: Path) 
     readme = (REPO / "README.md").read_text("utf-8")
     quoted, grip = re.search(r"“([^”]+)” \(`(grip:\w+)`\)", readme.replace("\n> ", " ")).groups()  # type: ignore[union-attr]
     assert quoted in " ".join(run(sample_home, f"grip {grip}").split())
+
+
+def calls_of_readme() -> list[tuple[str, dict[str, str], list[str]]]:
+    """The calls that the README shows: the tool, its arguments and the lines of the answer."""
+    page = (REPO / "README.md").read_text("utf-8")
+    found = []
+    for block in re.finditer(r"^    > (\w+)\((?:(\w+)=)?\"([^\"]+)\"\)\n((?:    .+\n)+)", page, re.MULTILINE):
+        tool, name, value, answer = block.groups()
+        found.append((tool, {name or "query": value}, answer.splitlines()))
+    return found
+
+
+@pytest.mark.anyio
+async def test_the_calls_of_the_readme_answer_as_the_tour_does_on_the_same_day(sample_home: Path) -> None:
+    """A line is shortened by dots only; scores and counts of tokens are not compared."""
+    now_ms = round(datetime.fromisoformat(environment_of(sample_home)["MCP_MEMORY_NOW"]).timestamp() * 1000)
+    settings = Settings(home=sample_home, calendar=Calendar("UTC"), project="tidepool-api", now_ms=now_ms)
+    calls = calls_of_readme()
+    assert [tool for tool, _, _ in calls] == ["teleport", "toc_root"]
+    async with connected(settings) as client:
+        for tool, arguments, lines in calls:
+            answer = " ".join((await ask(client, tool, **arguments)).split())
+            for line in lines:
+                shown = re.sub(r"^\s*\d\. 0\.\d\d (jump|verify|compare|browse)?|^\s*\[\d+ tokens", "", line)
+                assert [part for part in shown.split("…") if " ".join(part.split()) not in answer] == []
 
 
 @pytest.mark.slow

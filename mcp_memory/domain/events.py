@@ -23,6 +23,8 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = tuple(range(120, -1, -10))
 _MAX_MS = (1 << 48) - 1
 KEY_BYTES = 10
+#: The client under which notes are kept, in sessions that are no conversations.
+NOTES_CLIENT = "mcp-memory"
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)

@@ -223,6 +223,9 @@ class Answers:
     async def view(self) -> Scope:
         """From where something is seen that is asked for by its id, and whether that may be of another project."""
         home = await self.reader.project_of_root(self.root, self.label, self.remote)
+        # Notes alone do not narrow what is read by default. An agent that may read nothing else still reads its own.
+        if home and self.reach is Reach.EVERYTHING and not await self.reader.has_sessions(home):
+            home = None
         return Scope(home, None, self.reach is Reach.HOME, self.reach is Reach.TEAM)
 
     async def waiting(self, scope: Scope) -> str:

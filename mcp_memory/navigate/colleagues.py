@@ -81,7 +81,7 @@ async def _place(answers: Answers, project: str | None) -> ProjectName | str | N
         return ALL
     if project and project.startswith(TEAM):
         return ProjectName("", project)
-    slug = project or await answers.reader.project_of_root(answers.root, answers.label, answers.remote)
+    slug = project or (await answers.view()).home
     if slug is None:
         return ProjectName(answers.remote) if answers.remote else None
     return ProjectName((await answers.reader.remotes()).get(slug, ""), slug)

@@ -77,6 +77,9 @@ class ReadStore(SearchIndex, Protocol):
 
     async def project_of_root(self, root: str, label: str, remote: str = "") -> str | None: ...
 
+    async def has_sessions(self, project: str) -> bool:
+        """Whether a project holds sessions that were captured or imported, and not only notes."""
+
     async def remotes(self) -> dict[str, str]:
         """By which remote projects are known on every machine, by their slugs; the others have none."""
 

@@ -37,32 +37,35 @@ async def note(app: App, options: argparse.Namespace) -> Answer:
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
         return {**event_shape(event), "grip_id": grip_id, "kind": options.kind, "pin": options.pin}
-    return f"Remembered as {grip_id}."
+    return f"Remembered in project {event.project} as {grip_id}."
 
 
 async def show_status(app: App, options: argparse.Namespace) -> Answer:
-    facts = await app.status()
-    if options.json:
-        return facts
-    from mcp_memory.surfaces.doctor import examine
+    from mcp_memory.surfaces.doctor import CaptureState, examine
 
+    facts = await app.status()
+    health = await to_thread.run_sync(partial(examine, thorough=False), app.settings)
+    if options.json:
+        return facts | {"health": health.shape()}
     now = app.answers.now
-    problems, _ = await to_thread.run_sync(partial(examine, thorough=False), app.settings)
-    wrong = [Listed(problem.fix, lead=f"{problem.what}:", tone="yellow", point=True) for problem in problems]
+    wrong = [Listed(problem.fix, lead=f"{problem.what}:", tone="yellow", point=True) for problem in health.problems]
     days, first = await app.store.active_days(None), (now - timedelta(days=_CHART_DAYS - 1)).date()
     drawn = terminal.activity_line(days, first, now.date())
     last = (await app.store.counts()).last_event_ms
     told = f"{_many(facts['events'], 'event')} in {_many(facts['sessions'], 'session')}, {_waiting(facts)}"
-    told = f"last captured {terminal.ago(last, now)}, {told}" if last else told
+    latest = "last captured" if health.capture is CaptureState.CAPTURING else "last event"
+    told = f"{latest} {terminal.ago(last, now)}, {told}" if last else told
     head = Listed(f"{told}.", lead="All is well:", tone="bold green")
-    if not last and not (facts["inbox"] + facts["spool"]):
+    is_empty = not last and not (facts["inbox"] + facts["spool"])
+    if is_empty and not health.note:
         head = Listed("`mcp-memory import` loads old history, `mcp-memory install` connects a client.", lead="Empty:")
     elif wrong:
         needs = "One thing needs you:" if len(wrong) == 1 else f"{len(wrong)} things need you:"
         head = Listed(f"{told}.", lead=needs, tone="bold yellow")
+    notes = [health.note] if health.note else []
     onward = "`mcp-memory doctor` says why." if wrong else "`mcp-memory status --verbose` tells more."
     lines = [f"Data in {facts['home']}", *([] if options.verbose else [onward])]
-    terminal.show(head, *wrong, *([drawn] if drawn else []), *lines)
+    terminal.show(head, *wrong, *notes, *([drawn] if drawn else []), *lines)
     return output.facts(facts) if options.verbose else 0
 
 

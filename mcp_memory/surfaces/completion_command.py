@@ -191,7 +191,7 @@ async def candidates(answers: Answers, kind: str, typed: str, project: str | Non
     if kind == "project":
         return [slug for slug in slugs if slug.startswith(typed)]
     named = project if project in slugs else None
-    home = None if project == "*" else named or await store.project_of_root(answers.root, answers.label, answers.remote)
+    home = None if project == "*" else named or (await answers.view()).home
     if home is None and kind == "session_id":
         return await store.sessions(typed, _MOST)
     found: list[str] = []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from mcp_memory.capture.settings import read_flat
 from mcp_memory.clients import installable, user_folders
 from mcp_memory.clients.port import PROJECT, Client, Folders
 from mcp_memory.config import Settings
+from mcp_memory.domain.events import NOTES_CLIENT
 from mcp_memory.domain.nodes import revised
 from mcp_memory.domain.projects import Claim
 from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError, how_to_add
@@ -53,7 +55,47 @@ _REBUILDING = (
     "Rebuilding summaries: {:,} of {:,}. What earlier versions wrote can be read meanwhile. A running server does it "
     "beside its other work, `mcp-memory process` does it now."
 )
+#: What is missing where history was imported and no hook is registered.
+NOT_CONNECTED = "No client is connected, so later sessions are not captured;"
 _SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
+
+
+class CaptureState(StrEnum):
+    """How capture stands on this machine."""
+
+    CAPTURING = "capturing"
+    #: A client is connected and nothing has come from it yet.
+    WAITING = "waiting"
+    #: No client is connected, but history was imported.
+    IMPORTED = "imported"
+    #: No client is connected, and that is a problem.
+    UNCONNECTED = "unconnected"
+    OFF = "off"
+    #: It is a team's memory, which laptops fill.
+    TEAM = "team"
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What `doctor`, `status`, the viewer and `memory://status` all say of the memory's health.
+
+    `note` is a sentence about a healthy state in which something is still to come; it may be empty.
+    """
+
+    problems: list[Problem]
+    checked: list[str]
+    capture: CaptureState
+    note: str = ""
+
+    def shape(self, *, private: bool = False) -> dict[str, Any]:
+        """Return it for JSON; a `private` one names no path and no project."""
+        found = [{"what": problem.what, "why": problem.why, "fix": problem.fix} for problem in self.problems]
+        return {
+            "ok": not found,
+            "capture": str(self.capture),
+            **({"note": self.note} if self.note else {}),
+            "problems": len(found) if private else found,
+        }
 
 
 class Diagnosis(Protocol):
@@ -114,28 +156,31 @@ def doctor(options: argparse.Namespace) -> int:
             with output.spinner("Repairing", enabled=not options.json):
                 repaired = anyio.run(_mend, settings)
         with output.spinner("Examining", enabled=not options.json):
-            problems, checked = examine(settings)
+            found = examine(settings)
             rebuilding = revised(diagnosis_of(settings).facts().revisions, ExtractiveSummarizer.revision)
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
-        problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]
+        unusable = Problem("the settings cannot be used", str(error), fix)
+        found = Assessment([unusable], ["settings"], CaptureState.OFF)
+    problems = found.problems
     if options.json:
-        shapes = [{"what": found.what, "why": found.why, "fix": found.fix} for found in problems]
-        shape: dict[str, Any] = {"ok": not problems, "problems": shapes, "checked": checked}
+        shape = found.shape() | {"checked": found.checked}
         if rebuilding:
             shape["rebuilding_summaries"] = dict(zip(("done", "of"), rebuilding, strict=True))
         output.document(shape | ({"repaired": repaired} if options.repair else {}))
     else:
         for note in repaired.get("notes", ()):
             terminal.page(note)
-        for found in problems:
-            terminal.page(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
+        for problem in problems:
+            terminal.page(f"✗ {problem.what}\n  {problem.why}\n  → {problem.fix}")
         if rebuilding:
             terminal.page(_REBUILDING.format(*rebuilding))
         if not problems:
-            terminal.page(f"All is well. Checked: {', '.join(checked)}.")
+            terminal.page(f"All is well. Checked: {', '.join(found.checked)}.")
+        if found.note:
+            terminal.page(found.note)
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
-        problems = [found for found in problems if isinstance(found, Damage)]
+        problems = [problem for problem in problems if isinstance(problem, Damage)]
     return 1 if problems else 0
 
 
@@ -202,8 +247,8 @@ def _notes(found: Repaired, imported: int) -> Iterator[str]:
     )
 
 
-def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem], list[str]]:
-    """What is wrong, and what was looked at. A `thorough` look reads the database through, which takes its time."""
+def examine(settings: Settings, *, thorough: bool = True) -> Assessment:
+    """Assess the memory's health. A `thorough` look reads the database through, which takes its time."""
     now_ms = settings.now_ms if settings.now_ms is not None else time.time_ns() // 1_000_000
     problems = diagnosis.disk(settings.home)
     memory = diagnosis_of(settings)
@@ -236,17 +281,19 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
         return bool(damage) or spooled or memory.has_captured()
 
     problems += told.unread_payloads(facts)
+    state, note = CaptureState.TEAM, ""
     if not facts.of_team:
-        problems += _connections(here, installed, settings, facts, heard)
+        state, note, trouble = _connections(here, installed, settings, facts, heard)
+        problems += trouble
     read_through = ["database", "records"] if thorough else []
     checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
-    return problems, [*checked, *(client.name for client in here)]
+    return Assessment(problems, [*checked, *(client.name for client in here)], state, note)
 
 
 def _connections(
     here: list[Client], installed: list[Entry], settings: Settings, facts: Facts, heard: Callable[[], bool]
-) -> list[Problem]:
-    """Whether the clients have hook and server, and whether anything was ever heard of them."""
+) -> tuple[CaptureState, str, list[Problem]]:
+    """Assess whether the clients have hook and server, and whether anything was ever heard of them."""
     home, project, launch = user_folders(config.environment()), project_root(), this_installation(settings.home)
     held = {client.name: health.registrations(client, home, project) for client in here}
     # Of the settings of other projects only our record tells.
@@ -259,7 +306,11 @@ def _connections(
         why = f"{names} on this machine: no hook, no server." if names else "No client is known to be on this machine."
         named = here[0].name if here else f"CLIENT ({', '.join(installable())})"
         fix = f"mcp-memory install {named}"
-        return [Problem("nothing is connected", f"{why} Nothing is remembered, and no agent can ask.", fix)]
+        if _has_history(facts) and not heard():
+            note = f"History was imported. {NOT_CONNECTED} connect one: {fix}"
+            return CaptureState.IMPORTED, note, []
+        why = f"{why} Nothing is remembered, and no agent can ask."
+        return CaptureState.UNCONNECTED, "", [Problem("nothing is connected", why, fix)]
     found: dict[str, list[Problem]] = {}
     for client in here:
         registered, bad = held[client.name]
@@ -267,11 +318,20 @@ def _connections(
             bad += health.check(client, registered, launch, home)
         found[client.name] = bad or _silent(client, settings, facts, home)
     problems = [problem for bad in found.values() for problem in bad]
-    if settings.capture.enabled and not any(found[name] for name in connected) and not heard():
-        why = f"{', '.join(connected)}: connected, but no session has told anything yet."
-        fix = f"Start a new session in {' or '.join(connected)} and say something, then run: mcp-memory doctor"
-        problems.append(Problem("nothing was ever captured", why, fix))
-    return problems
+    if not settings.capture.enabled:
+        return CaptureState.OFF, "", problems
+    if heard():
+        return CaptureState.CAPTURING, "", problems
+    note = ""
+    if not any(found[name] for name in connected):
+        titles = " and ".join(installable()[name].title for name in connected)
+        note = f"{titles} {'is' if len(connected) == 1 else 'are'} connected; waiting for the first session."
+    return CaptureState.WAITING, note, problems
+
+
+def _has_history(facts: Facts) -> bool:
+    """Whether the memory holds more than notes."""
+    return any(client != NOTES_CLIENT for client in facts.last_ms)
 
 
 def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> list[Problem]:
@@ -317,16 +377,22 @@ def capture_gap(settings: Settings) -> str:
     when, text = _looked.get(settings.home, (-_FRESH_SECONDS, ""))
     if time.monotonic() - when < _FRESH_SECONDS:
         return text
-    facts, home, silent = diagnosis_of(settings).facts(), user_folders(config.environment()), []
+    memory, home = diagnosis_of(settings), user_folders(config.environment())
+    facts = memory.facts()
+    silent: list[str] = []
+    connected = False
     for client in installable().values():
+        connected = connected or bool(last_installed(client, settings))
         last = last_heard(client, settings, facts)
         newest = newest_transcript(client, home) if last else None
         if newest is not None and newest - last > GAP_MS:
             silent.append(f"{client.name} since {datetime.fromtimestamp(last / 1000, UTC).date()}")
     unread = ", ".join(told.unread(client, count) for client, (count, _) in facts.unknown.items())
     text = ""
-    if silent:
+    if silent and (connected or memory.has_captured()):
         text = f" Capture was silent though sessions went on ({', '.join(silent)}): `mcp-memory doctor` says why."
+    elif silent:
+        text = f" Later sessions are not in memory ({', '.join(silent)}): `mcp-memory doctor` says what to do."
     if unread:
         text += f" {unread}: `mcp-memory doctor` says what to do."
     _looked[settings.home] = (time.monotonic(), text)
@@ -335,10 +401,14 @@ def capture_gap(settings: Settings) -> str:
 
 def last_heard(client: Client, settings: Settings, facts: Facts) -> int:
     """When the client last told something, or was connected; 0 if neither ever happened."""
-    installed = 0
+    return max(last_installed(client, settings), facts.last_ms.get(client.name, 0))
+
+
+def last_installed(client: Client, settings: Settings) -> int:
+    """Return when our hook was last registered with the client; 0 if that never happened."""
     with suppress(MemoryFault):  # an unreadable record is a finding of `doctor`, and no reason to answer nothing
-        installed = max((entry.installed_ms for entry in InstallRecord(settings.home).entries(client.name)), default=0)
-    return max(installed, facts.last_ms.get(client.name, 0))
+        return max((entry.installed_ms for entry in InstallRecord(settings.home).entries(client.name)), default=0)
+    return 0
 
 
 def newest_transcript(client: Client, home: Folders) -> int | None:

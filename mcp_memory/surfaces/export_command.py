@@ -16,6 +16,7 @@ from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
+from mcp_memory.navigate.browse import ALL
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer, Meter
@@ -24,7 +25,7 @@ _PAGE = 1_000
 
 
 async def export(app: App, options: argparse.Namespace) -> Answer:
-    project = (await app.answers.scope(options.project)).project
+    project = (await app.answers.scope(options.project or ALL)).project
     if options.format == "jsonl" and not options.output:
         if not options.json:
             # Lines on a terminal show by themselves how far it has come.

@@ -102,9 +102,22 @@ def facts(values: Mapping[str, Any]) -> int:
         # Lists are for programs; what they hold is counted.
         value = len(value) if isinstance(value, list) else value
         parts = value.items() if isinstance(value, Mapping) else ()
-        shown = ", ".join(f"{key} {item}" for key, item in parts if not isinstance(item, list)) if parts else value
-        write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else safe(str(shown))}\n")
+        listed = [f"{_in_words(key)} {plain(item)}" for key, item in parts if not isinstance(item, list)]
+        write(f"{_in_words(name):<{width}}  {safe(', '.join(listed) if listed else plain(value))}\n")
     return 0
+
+
+def plain(value: object) -> str:
+    """Return a value as people write it, not as Python does."""
+    if value is None or value == {}:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _in_words(name: object) -> str:
+    return str(name).replace("_", " ")
 
 
 def agreed(question: str) -> bool | None:

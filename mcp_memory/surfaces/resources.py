@@ -6,13 +6,16 @@ A resource or a prompt is one function below, declared by the line above it.
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import mcp_types as types
+from anyio import to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -23,12 +26,16 @@ from mcp_memory.surfaces.protocol import Declared, declared, harmless
 from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
+    from mcp_memory.app import App
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.rendering import Page
+    from mcp_memory.surfaces.doctor import Assessment
 
 #: How long a document is at most.
 TOKENS, SESSION_TOKENS = 2_000, 6_000
 _AROUND = 5
+#: How long the status document goes by one examination.
+EXAMINED_SECONDS = 60.0
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 
 #: Every resource and every prompt, by its name; its arguments, after the `Shelf`, are those in the address, or what the
@@ -46,6 +53,8 @@ class Shelf:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self._health: Assessment | None = None
+        self._examined = -math.inf
 
     async def text(self, ask: Callable[[Answers], Awaitable[Page]]) -> str:
         return (await ask((await self.memory.app()).answers)).text
@@ -75,12 +84,23 @@ class Shelf:
         from mcp_memory.domain.text import clean_json
 
         facts = await app.status()
+        if not app.viewer:
+            facts["health"] = (await self.health(app)).shape(private=app.settings.privacy.isolate)
         if app.settings.privacy.isolate and not app.viewer:
             # Sessions and transcripts of other projects have no names here.
             facts["set_aside"] = [{"reason": bad["reason"]} for bad in facts["set_aside"]]
             facts["failed"] = [{"stage": work["stage"], "reason": work["reason"]} for work in facts["failed"]]
             facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
         return json.dumps(clean_json(facts), indent=1)
+
+    async def health(self, app: App) -> Assessment:
+        """Assess the memory's health, at most once a minute: subscribed documents are read after every write."""
+        from mcp_memory.surfaces.doctor import examine
+
+        if self._health is None or time.monotonic() > self._examined + EXAMINED_SECONDS:
+            self._health = await to_thread.run_sync(partial(examine, thorough=False), app.settings)
+            self._examined = time.monotonic()
+        return self._health
 
     @declared(PROMPTS, title="Recall a topic", description="What earlier sessions say about a topic, with proof")
     def recall(self, topic: RecallTopic) -> str:

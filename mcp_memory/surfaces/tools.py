@@ -258,7 +258,8 @@ class Tools:
         event = await app.remember(text, pin, project, kind)
         app.pipeline.wake.set()
         shown = " It is shown at the start of every session." if pin else ""
-        return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
+        grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
+        return f"Remembered in project {event.project} as {grip_id}; teleport finds it from now on.{shown}"
 
     @tool("Erase", "delete something from memory for good", writes=True, destroys=True)
     async def forget(

@@ -62,7 +62,9 @@ async def here(answers: Answers, options: argparse.Namespace) -> Answer:
     parts: list[str | Listed] = []
     if home is None:
         named = ", ".join(slugs[:8]) + (", …" if len(slugs) > 8 else "")
-        parts.append(f"Nothing is remembered of {answers.root or answers.label} yet. Memory holds: {named}.")
+        noted = await reader.project_of_root(answers.root, answers.label, answers.remote)
+        held = "No session, only notes are" if noted else "Nothing is"
+        parts.append(f"{held} remembered of {answers.root or answers.label} yet. Memory holds: {named}.")
     else:
         parts.append(Listed(home, await _standing(answers, home)))
     card, left = await _last_card(answers, home), (await open_now(reader, scope, _OPEN)).hits

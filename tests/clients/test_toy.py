@@ -121,7 +121,7 @@ def test_it_is_installed_and_uninstalled_as_any_other(machine: Machine) -> None:
 def test_doctor_examines_it(machine: Machine) -> None:
     assert problems(machine)[0]["fix"] == "mcp-memory install abacus"
     mend(machine)
-    assert whats(machine) == ["nothing was ever captured"]
+    assert machine.json("doctor")["capture"] == "waiting"
     fire(machine, hook_event_name="Counted", bead="Ten crates of quinces.")
     machine.run("process")
     assert "abacus" in machine.json("doctor")["checked"]

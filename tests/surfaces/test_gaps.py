@@ -45,6 +45,21 @@ async def test_sessions_a_day_after_the_last_capture_are_mentioned(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("captured", [True, False])
+async def test_only_a_capture_that_worked_is_said_to_be_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, captured: bool
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
+    silent(tmp_path, 2 * GAP_MS)
+    via = {"via": "hook"} if captured else {}
+    async with memory(tmp_path / "home") as app:
+        event = Captured("claude-code", "s", "k", LAST_MS, EventType.USER_MESSAGE, Role.USER, "Say it.", metadata=via)
+        await app.store.add([Intake(tuple(app.intaker.prepare([event])), "/work")])
+    notice = capture_gap(Settings(home=tmp_path / "home"))
+    assert ("Capture was silent" in notice, "Later sessions are not in memory" in notice) == (captured, not captured)
+
+
+@pytest.mark.anyio
 async def test_a_client_that_was_never_captured_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     (tmp_path / "user" / ".claude" / "projects" / "x").mkdir(parents=True)
@@ -119,8 +134,8 @@ def test_clients_without_our_hook_are_found_and_mended(machine: Machine, client:
     assert found["what"] == "nothing is connected"
     assert client in found["why"]
     mend(machine)
-    assert whats(machine) == ["nothing was ever captured"]
-    assert client in problems(machine)[0]["fix"]
+    assert problems(machine) == []
+    assert machine.json("doctor")["capture"] == "waiting"
 
 
 def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine) -> None:
@@ -132,9 +147,9 @@ def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine
 
 def test_a_client_that_is_connected_for_another_project_is_connected(machine: Machine, tmp_path: Path) -> None:
     assert machine.run("install", "claude-code", "--scope", "project").returncode == 0
-    assert whats(machine) == ["nothing was ever captured"]
-    outside = machine.run("doctor", "--json", cwd=tmp_path)
-    assert [problem["what"] for problem in json.loads(outside.stdout)["problems"]] == ["nothing was ever captured"]
+    assert problems(machine) == []
+    outside = json.loads(machine.run("doctor", "--json", cwd=tmp_path).stdout)
+    assert (outside["ok"], outside["capture"]) == (True, "waiting")
     assert machine.run("uninstall", "claude-code").returncode == 0
     assert whats(machine) == ["nothing is connected"]
 
@@ -147,10 +162,11 @@ def test_a_hook_that_was_taken_out_by_hand_is_missed(installed: Machine) -> None
     assert whats(installed) == ["claude-code: the hook is not registered"]
 
 
-def test_nothing_captured_is_told_beside_another_clients_trouble(machine: Machine) -> None:
+def test_a_client_that_waits_for_its_first_session_hides_no_trouble_of_another_client(machine: Machine) -> None:
     assert machine.run("install", "claude-code").returncode == 0
     (machine.home / ".cursor").mkdir()
-    assert whats(machine) == ["cursor: the hook is not registered", "nothing was ever captured"]
+    assert whats(machine) == ["cursor: the hook is not registered"]
+    assert "Claude Code is connected; waiting for the first session." in machine.run("doctor").stdout
 
 
 def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -> None:
@@ -160,18 +176,58 @@ def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -
     assert whats(machine) == ["cursor: the hook is not registered"]
 
 
-def test_imported_history_and_notes_are_no_capture(machine: Machine) -> None:
-    assert machine.run("install", "claude-code").returncode == 0
-    assert machine.run("remember", "the harbour gate is green").returncode == 0
+def load_history(machine: Machine) -> None:
     lines = {"sessionId": "s", "uuid": "u", "timestamp": "2026-03-02T09:00:00Z", "cwd": "/work", "type": "user"}
     history = machine.project / "s.jsonl"
     history.write_text(json.dumps({**lines, "message": {"role": "user", "content": "Count the pears."}}) + "\n")
     assert machine.json("import", str(history))["events_new"] == 1
-    assert whats(machine) == ["nothing was ever captured"]
+
+
+def test_imported_history_is_a_healthy_state_that_says_how_to_capture_more(machine: Machine) -> None:
+    load_history(machine)
+    assert problems(machine) == []
+    done = machine.run("doctor")
+    assert done.stdout.startswith("All is well.")
+    assert "History was imported." in done.stdout
+    assert "mcp-memory install CLIENT" in done.stdout
+    assert machine.json("doctor")["capture"] == "imported"
+
+
+def test_a_connected_client_without_a_session_is_a_healthy_state_with_history_and_without(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    waiting = "Claude Code is connected; waiting for the first session."
+    assert waiting in machine.run("doctor").stdout
+    load_history(machine)
+    found = machine.json("doctor")
+    assert (found["ok"], found["capture"], found["note"]) == (True, "waiting", waiting)
     fire(machine)
-    assert problems(machine) == []
+    assert machine.json("doctor")["capture"] == "capturing"
     assert machine.run("process").returncode == 0
-    assert problems(machine) == []
+    found = machine.json("doctor")
+    assert (found["ok"], found["capture"], "note" in found) == (True, "capturing", False)
+
+
+def test_sessions_of_a_connected_client_that_were_never_captured_are_reported(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    load_history(machine)
+    transcript = machine.home / ".claude/projects/-x/s.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    later = time.time() + 3600
+    os.utime(transcript, (later, later))
+    assert whats(machine) == ["claude-code: the hook is silent"]
+
+
+def test_a_memory_with_nothing_but_notes_is_not_connected(machine: Machine) -> None:
+    assert machine.run("remember", "the harbour gate is green").returncode == 0
+    assert whats(machine) == ["nothing is connected"]
+
+
+def test_a_hook_that_captured_and_was_taken_out_is_missed_beside_imported_history(installed: Machine) -> None:
+    load_history(installed)
+    (installed.home / ".claude/settings.json").write_text("{}")
+    (installed.home / ".claude.json").write_text("{}")
+    assert whats(installed) == ["nothing is connected"]
 
 
 def test_what_waits_in_the_spool_was_captured(machine: Machine) -> None:

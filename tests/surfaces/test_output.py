@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.process_command import until_idle, watched
 from tests.support import conversation, learn, memory, tell
+from tests.surfaces.shell import Shell
 
 if sys.platform == "win32":
     pytest.skip("terminals are opened by POSIX's means", allow_module_level=True)
@@ -116,3 +118,26 @@ async def test_a_backup_tells_its_pages(tmp_path: Path) -> None:
         await app.store.backup(tmp_path / "copy.db", meter)
     done, pages, *_ = meter.told[-1]
     assert done == pages > 0
+
+
+def test_facts_are_shown_in_words_and_not_as_python_values(capsys: pytest.CaptureFixture[str]) -> None:
+    nested = {"input_tokens": 7, "cost": None, "asked": False, "ids": ["a"]}
+    shape = {"ready": True, "cost_today": 0.0, "price": 0.25, "reason": None, "by": {}, "used": nested, "set": [1]}
+    output.facts(shape)
+    assert capsys.readouterr().out.splitlines() == [
+        "ready       yes",
+        "cost today  0",
+        "price       0.25",
+        "reason      –",
+        "by          –",
+        "used        input tokens 7, cost –, asked no",
+        "set         1",
+    ]
+
+
+@pytest.mark.parametrize("command", [["models"], ["status", "--verbose"], ["process", "--dry-run"]])
+def test_no_command_prints_python_values(shell: Shell, command: list[str]) -> None:
+    shell.json("remember", "The harbour gate is green.")
+    done = shell.run(*command)
+    assert done.returncode == 0
+    assert not re.search(r"\b(None|True|False)\b|[{}]", done.stdout)

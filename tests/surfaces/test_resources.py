@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +12,7 @@ from mcp_types import TextContent
 
 from mcp_memory.app import open_app
 from mcp_memory.config import Settings
+from mcp_memory.surfaces.doctor import examine
 from tests.support import said as spoken
 from tests.support import tell
 from tests.surfaces.client import GRIP, connected, read
@@ -38,6 +40,17 @@ async def test_the_status_resource_is_json(settings: Settings) -> None:
         document = await read(client, "memory://status")
         assert document.mime_type == "application/json"
         assert json.loads(document.text)["events"] == 239
+
+
+async def test_the_status_resource_assesses_health_as_doctor_does(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    expected = examine(settings, thorough=False).shape()
+    assert (expected["ok"], expected["capture"]) == (True, "imported")
+    async with connected(settings) as client:
+        assert json.loads((await read(client, "memory://status")).text)["health"] == expected
 
 
 @pytest.mark.parametrize("uri", ["node/toc:day:1999-01-01", "node/x", "grip/x", "session/none", "nothing"])

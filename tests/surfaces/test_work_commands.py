@@ -143,14 +143,15 @@ def test_a_limit_out_of_bounds_is_wrong_usage(sample: Shell, command: list[str],
 
 def test_status_says_in_words_whether_all_is_well(sample: Shell, shell: Shell) -> None:
     told = sample.run("status").stdout.splitlines()
-    stands = "last captured 3 days ago, 239 events in 11 sessions, nothing waits."
-    assert told[0] == f"One thing needs you: {stands}"
-    assert told[1].startswith("- nothing is connected: mcp-memory install CLIENT")
+    stands = "3 days ago, 239 events in 11 sessions, nothing waits."
+    assert told[0] == f"All is well: last event {stands}"
+    assert "History was imported." in " ".join(told)
     sample.json("install", "claude-code")
-    assert "- nothing was ever captured: Start a new session in claude-code" in sample.run("status").stdout
+    told = sample.run("status").stdout.splitlines()
+    assert told[:2] == [f"All is well: last event {stands}", "Claude Code is connected; waiting for the first session."]
     let_have_captured(sample.home)
     told = sample.run("status").stdout.splitlines()
-    assert told[0] == f"All is well: {stands}"
+    assert told[0] == f"All is well: last captured {stands}"
     assert "active days, the busiest" in told[1]
     assert "events" not in [line.split()[0] for line in told]
     assert "\nevents  " in sample.run("status", "-v").stdout

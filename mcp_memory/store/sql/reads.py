@@ -42,6 +42,12 @@ _SESSIONS = """
       AND (?3 IS NULL OR project = (SELECT id FROM project WHERE slug = ?3))
     GROUP BY session_id ORDER BY max(id) DESC LIMIT ?4
 """
+_HAS_SESSIONS = f"""
+    SELECT CASE WHEN EXISTS (
+        SELECT 1 FROM session s WHERE s.project = {_PROJECT} AND s.client <> ?
+          AND EXISTS (SELECT 1 FROM event e WHERE e.session = s.id)
+    ) THEN 1 ELSE 0 END
+"""
 _KEYS = (
     "SELECT key FROM grip WHERE key BETWEEN ?1 AND ?2 UNION ALL SELECT key FROM event WHERE key BETWEEN ?1 AND ?2 "
     "LIMIT 2"
@@ -125,6 +131,9 @@ class SqlReader(TurnPart, OverviewPart):
 
     async def project_of_root(self, root: str, label: str, remote: str = "") -> str | None:
         return next((slug for _, slug, _ in await self._reads.fetch(FIND, sought(root, label, remote))), None)
+
+    async def has_sessions(self, project: str) -> bool:
+        return bool(await self._reads.value(_HAS_SESSIONS, (project, NOTES_CLIENT)))
 
     async def remotes(self) -> dict[str, str]:
         return {slug: remote_of_alias(name) for slug, name in await self._reads.fetch(REMOTES)}

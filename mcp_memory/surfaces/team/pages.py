@@ -68,7 +68,7 @@ class TeamSite(Site):
 
     async def pulse(self, app: App) -> Data:
         """Nothing: what a member may see would have to be counted anew, and how the server does is not told here."""
-        return {"status": {}, "problems": []}
+        return {"status": {}, "health": None}
 
     async def health(self, request: Request) -> Response:
         raise NotFound("How the server does is told on the server itself, by `mcp-memory doctor`.")

@@ -42,10 +42,17 @@ async def front(here: Answers, asked: Asked) -> Data:
     days = await here.reader.active_days(scope.project)
     left = await overview.open_now(here.reader, scope, limit=6)
     latest = await here.reader.nodes(NodeQuery.latest(scope.project, Level.DAY, 5))
+    projects = await here.reader.active_projects()
+    shown = [project for project in projects if scope.project in (None, project.slug)]
     return {
         "years": heat_map(days, here.now.date(), {"project": scope.project, "person": asked.get("person")}),
         "active": len(days),
-        "projects": await here.reader.active_projects(),
+        "projects": [project for project in projects if project.slug != scope.project],
+        "figures": {
+            "sessions": sum(project.sessions for project in shown),
+            "projects": sum(project.sessions > 0 for project in shown),
+            "last_ms": max((project.last_ms for project in shown if project.last_ms is not None), default=None),
+        },
         "clients": await here.reader.clients(),
         "sessions": await overview.session_cards(here.reader, scope.project, limit=6),
         "open": [_left(hit) for hit in left.hits],
@@ -151,7 +158,6 @@ async def search(here: Answers, asked: Asked) -> Data:
         "kinds": KINDS,
         "roles": _ROLES,
         "clients": await here.reader.clients(),
-        "projects": await here.reader.slugs(),
         "hits": [],
     }
     if kind and kind not in KINDS:

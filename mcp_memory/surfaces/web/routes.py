@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,10 +30,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_memory import __version__
 from mcp_memory.domain import toc
-from mcp_memory.domain.events import Event, short_session
+from mcp_memory.domain.events import Event, EventQuery, short_session
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Position
-from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, Problem, UsageError
+from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.web import lists, markup, views
@@ -42,6 +43,7 @@ from mcp_memory.surfaces.web.writes import WRITES, fields
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.surfaces.doctor import Assessment
     from mcp_memory.surfaces.server import Memory
 
 View = Callable[[Answers, Asked], Coroutine[Any, Any, Data]]
@@ -78,7 +80,6 @@ LOOK_SECONDS = 1.0
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
 _LIVE = 30
-ALL_PROJECTS = toc.Scope(None, None)
 
 
 def viewer(site: Site) -> ASGIApp:
@@ -129,7 +130,7 @@ class Site:
     def __init__(self, memory: Memory, access: Access) -> None:
         self.memory = memory
         self.access = access
-        self._problems: list[Problem] = []
+        self._health: Assessment | None = None
         self._examined = -math.inf
 
     async def app(self, request: Request) -> App:
@@ -218,17 +219,16 @@ class Site:
     async def pulse(self, app: App) -> Data:
         """How it stands."""
         status = await app.status(brief=True)
-        if time.monotonic() > self._examined + EXAMINED_SECONDS:
-            (self._problems, _), self._examined = await examine(app), time.monotonic()
+        if self._health is None or time.monotonic() > self._examined + EXAMINED_SECONDS:
+            self._health = await examine(app)
+            self._examined = time.monotonic()
         model = app.settings.summarizer.kind != "extractive"
-        return {"status": status, "problems": self._problems, "has_model": model}
+        return {"status": status, "health": self._health, "has_model": model}
 
     async def health(self, request: Request) -> Response:
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
-        problems, checked = await examine(app, thorough=thorough)
         told = {
-            "problems": problems,
-            "checked": checked,
+            "health": await examine(app, thorough=thorough),
             "thorough": thorough,
             "facts": _facts(await app.status(brief=True)),
         }
@@ -264,13 +264,14 @@ class Site:
     async def live(self, request: Request) -> Response:
         app = await self.app(request)
         position = await app.store.position()
-        latest = await app.store.log(max(0, position.events - _LIVE), None, _LIVE)
         here = await self.answers(request)
+        scope = await views.scope_of(here, Asked({}, request.query_params))
+        latest = await app.store.events(EventQuery(scope.project, last=_LIVE))
         data = {
             "title": "Live",
             "position": _place(position),
-            "events": [_happened(event) for _, event in reversed(latest)],
-            "waiting": await here.waiting(ALL_PROJECTS),
+            "events": [_happened(event) for event in reversed(latest) if event.says_something],
+            "waiting": await here.waiting(scope),
         }
         return await self.page(request, "live.html", data)
 
@@ -279,9 +280,15 @@ class Site:
         return StreamingResponse(self.news(since, request), media_type="text/event-stream")
 
     async def news(self, since: str, request: Request) -> AsyncGenerator[str]:
-        """What came in and what was written since a place, or since now, as soon as it has."""
+        """Tell what was captured and written since a place, or since now, as soon as it is.
+
+        History that is imported is stored now and happened before, so it is no news.
+        """
         app = await self.app(request)
+        asked = request.query_params.get("project", "")
+        scope = toc.Scope(None, asked if asked in await app.store.slugs() else None)
         seen = _position(since) or await app.store.position()
+        told: deque[int] = deque(maxlen=_LIVE)
         yield "retry: 2000\n\n"
         idle = 0
         while True:
@@ -293,8 +300,16 @@ class Site:
                 continue
             here = await self.answers(request)
             # Of a burst the latest are told.
-            events = [event for _, event in await app.store.log(max(seen.events, now.events - _LIVE), None, _LIVE)]
-            nodes = await app.store.written_after(seen.versions, _LIVE)
+            stored = await app.store.log(max(seen.events, now.events - _LIVE), scope.project, _LIVE)
+            floor_ms = await _live_since(app, scope)
+            events = [event for _, event in stored if _is_live(event, floor_ms)]
+            told.extend(event.timestamp_ms for event in events)
+            nodes = [
+                node
+                for node in await app.store.written_after(seen.versions, _LIVE)
+                if scope.project in (None, node.project)
+                and (node.end_ms >= floor_ms or any(node.start_ms <= at_ms <= node.end_ms for at_ms in told))
+            ]
             row = environment().get_template("happened.html")
             news = {
                 "events": [
@@ -305,15 +320,25 @@ class Site:
                 "written": [
                     row.render(event=_written(node), moment=partial(_moment, app.zone), iso=_iso) for node in nodes
                 ],
-                "waiting": (await here.waiting(ALL_PROJECTS)).strip(),
+                "waiting": (await here.waiting(scope)).strip(),
             }
             seen = now
             yield f"id: {_place(now)}\nevent: news\ndata: {json.dumps(news)}\n\n"
             await anyio.sleep(LOOK_SECONDS)
 
 
-async def examine(app: App, *, thorough: bool = False) -> tuple[list[Problem], list[str]]:
-    """What is wrong, each with what to do, and what was looked at."""
+async def _live_since(app: App, scope: toc.Scope) -> float:
+    """Return the time of the oldest of the latest events: what happened before is history."""
+    latest = await app.store.events(EventQuery(scope.project, last=_LIVE))
+    return latest[0].timestamp_ms if len(latest) == _LIVE else -math.inf
+
+
+def _is_live(event: Event, floor_ms: float) -> bool:
+    return event.timestamp_ms >= floor_ms or event.metadata.get("via") == "hook"
+
+
+async def examine(app: App, *, thorough: bool = False) -> Assessment:
+    """Assess the memory's health."""
     from mcp_memory.surfaces import doctor
 
     return await to_thread.run_sync(partial(doctor.examine, thorough=thorough), app.settings)

@@ -6,6 +6,7 @@ A view is given `here`, all of it as of one moment, and what was `asked`: the pa
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -195,7 +196,16 @@ async def day(here: Answers, asked: Asked) -> Data:
     nodes = await here.reader.nodes(NodeQuery.touching(scope.project, Level.DAY, when.start_ms, when.end_ms, 100))
     nodes = await _attributed(here, asked, nodes)
     days = [node_line(node) | {"bullets": _bullets(node.bullets)} for node in nodes]
-    return {"title": asked.path["day"], "days": days, "when": when.told(here.renderer.moment)}
+    active = [found.day for found in await here.reader.active_days(scope.project)]
+    first, after = (datetime.fromtimestamp(ms / 1000, here.zone).date() for ms in (when.start_ms, when.end_ms - 1))
+    earlier, later = bisect_left(active, first), bisect_right(active, after)
+    return {
+        "title": asked.path["day"],
+        "days": days,
+        "when": when.told(here.renderer.moment),
+        "previous": active[earlier - 1] if earlier else None,
+        "next": active[later] if later < len(active) else None,
+    }
 
 
 def said(event: Event, html: Markup | None = None) -> Data:

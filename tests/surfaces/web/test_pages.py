@@ -13,7 +13,9 @@ from urllib.parse import quote
 import pytest
 from starlette.requests import Request
 
+from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.config import Settings
+from mcp_memory.domain.events import Intake
 from mcp_memory.surfaces.web.routes import Site
 from tests.support import conversation, said
 from tests.surfaces.web.conftest import links, reading, text_of
@@ -39,6 +41,45 @@ async def test_from_the_calendar_to_the_very_words(settings: Settings) -> None:
         assert "exact words" in evidence
 
 
+async def test_a_day_leads_to_the_days_before_and_after_with_something_in_them(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        days = sorted(links(await reader.get("/"), "/day/"))
+        walked = [days[0]]
+        assert 'rel="prev"' not in await reader.get(days[0])
+        while found := re.search(r'rel="next" href="([^"]+)"', await reader.get(walked[-1])):
+            walked.append(found[1])
+        assert walked == days
+        back = [re.search(r'rel="prev" href="([^"]+)"', await reader.get(day)) for day in days[1:]]
+        assert [found[1] for found in back if found] == days[:-1]
+        empty = await reader.get("/day/2026-10-25")
+        assert "Nothing was said that day" in empty
+        assert re.findall(r'rel="(prev|next)" href="([^"]+)"', empty) == [
+            ("prev", max(day for day in days if day < "/day/2026-10-25")),
+            ("next", min(day for day in days if day > "/day/2026-10-25")),
+        ]
+
+
+async def test_the_days_beside_one_keep_to_the_project_that_is_looked_at(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        own = sorted(links(await reader.get("/?project=tidepool-web"), "/day/"))
+        assert all("project=tidepool-web" in day for day in own)
+        found = re.search(r'rel="next" href="([^"]+)"', await reader.get(own[0]))
+        assert found
+        assert found[1] == own[1]
+
+
+async def test_the_overview_of_a_project_gives_the_figures_of_that_project(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        whole, one = [text_of(await reader.get(address)) for address in ("/", "/?project=tidepool-web")]
+        [own] = [found for found in await (await reader.app).store.active_projects() if found.slug == "tidepool-web"]
+        days = len(links(await reader.get("/?project=tidepool-web"), "/day/"))
+        assert f"tidepool-web: {own.sessions} sessions on {days} days, the last on 2026-" in one
+        assert "239 events" in whole
+        for figure in ("239 events", "11 sessions", "Storage", "Model cost"):
+            assert figure not in one
+        assert "Other projects" in one
+
+
 async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
     async with reading(settings) as reader:
         words = text_of(await reader.get("/"))
@@ -49,14 +90,28 @@ async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
 
 
 async def test_the_overview_names_what_health_finds_and_what_to_do(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    blank: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    async with reading(settings) as reader:
+    async with reading(blank) as reader:
+        app = await reader.app
+        await app.remember("The harbour gate is green.")
         words = text_of(await reader.get("/"))
         assert "One thing needs you." in words
         assert "Nothing is connected. What to do: mcp-memory install" in words
         assert "no agent can ask" in text_of(await reader.get("/health"))
+
+
+async def test_imported_history_is_green_on_the_first_page_and_the_health_page(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with reading(settings) as reader:
+        for address in ("/", "/health"):
+            html = await reader.get(address)
+            assert "All is well." in text_of(html)
+            assert "History was imported. No client is connected" in text_of(html)
+            assert 'class="dot good"' in html
 
 
 async def test_summaries_show_code_as_code_and_obey_nothing_else(blank: Settings) -> None:
@@ -322,6 +377,40 @@ async def test_what_happens_is_told_while_it_does(settings: Settings) -> None:
         html = await reader.get("/live")
         assert links(html, "/grip/")
         assert "data-live" in html
+
+
+async def test_imported_history_is_not_live(settings: Settings) -> None:
+    old = conversation("2026-01-09", session="january", project="tidepool-api")
+    async with reading(settings) as reader:
+        app = await reader.app
+        place = await app.store.position()
+        await reader.learn(old)
+        listed = await reader.get("/live")
+        assert "2026-10-30" in listed
+        assert "2026-01-09" not in listed
+        site = Site(reader.memory, reader.access)
+        assert "2026-01-09" not in await beginning(site, f"{place.versions}-{place.events}")
+
+
+async def test_what_a_hook_captured_is_live_whatever_its_clock_says(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        app = await reader.app
+        place = await app.store.position()
+        (captured,) = app.intaker.prepare([event_of_line(said("The gulls are loud.", "2026-01-09T09:00:00Z"))])
+        hooked = replace(captured, metadata={"via": "hook"})
+        await app.store.add([Intake((hooked,), "/w/gulls")])
+        assert "The gulls are loud." in await beginning(
+            Site(reader.memory, reader.access), f"{place.versions}-{place.events}"
+        )
+
+
+async def test_live_keeps_to_the_project_that_is_looked_at(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        everything = await reader.get("/live")
+        one = await reader.get("/live?project=tidepool-web")
+        assert ">tidepool-api</span>" in everything
+        assert ">tidepool-web</span>" in one
+        assert ">tidepool-api</span>" not in one
 
 
 async def test_health_says_what_to_do(settings: Settings) -> None:

@@ -24,11 +24,18 @@ async function openBeside(link) {
   beside.hidden = false;
   $(".stage").classList.add("split");
   opener = link;
-  const mark = $("#excerpt", beside) || $(".cited", beside);
-  beside.scrollTop = mark ? mark.getBoundingClientRect().top - beside.getBoundingClientRect().top - 120 : 0;
+  showCited(beside);
   beside.tabIndex = -1;
   beside.focus({ preventScroll: true });
   watch(beside);
+}
+// The panel scrolls to the first line of the cited words, below the buttons that stay on top of it.
+function showCited(panel) {
+  const mark = $("#excerpt", panel) || $(".cited", panel);
+  panel.scrollTop = 0;
+  if (!mark) return;
+  const tools = $(".tools", panel), covered = tools ? tools.offsetHeight : 0;
+  panel.scrollTop = mark.getClientRects()[0].top - panel.getBoundingClientRect().top - covered - 48;
 }
 function closeBeside() {
   if (!beside || beside.hidden) return false;
@@ -137,7 +144,12 @@ if (form) {
       $("#results").innerHTML = '<p class="notice">There is no answer. Is the server still running?</p>';
     }
   };
-  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 120); });
+  // Some fields stand in the head of the page; they belong to the form, but their events do not pass through it.
+  document.addEventListener("input", (event) => {
+    if (event.target.form !== form) return;
+    clearTimeout(timer);
+    timer = setTimeout(ask, 120);
+  });
   form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); ask(); });
 }
 // On a narrow screen a calendar begins where something was done last, not where the year ends.
@@ -147,7 +159,7 @@ for (const calendar of $$(".heat .scroll")) {
 }
 for (const conversation of $$("[data-conversation]")) watch(conversation);
 const cited = $("#excerpt");
-if (cited && !location.hash) cited.scrollIntoView({ block: "center" });
+if (cited && !location.hash) cited.scrollIntoView({ block: cited.offsetHeight > innerHeight / 2 ? "start" : "center" });
 
 // News of what is captured and written, on the pages that show it.
 const live = $("[data-live]"), waiting = $("[data-live-waiting]");
@@ -156,10 +168,22 @@ if (waiting) {
   let news = null, since = waiting.dataset.since;
   const tell = (on) => { dot?.classList.replace(on ? "busy" : "good", on ? "good" : "busy"); document.body.dataset.live = on ? "on" : "off"; };
   // A browser holds few connections to a server, so that pages out of sight give theirs back and catch up later.
+  // The news of the project and the person that the page is about.
+  const address = new URL("/live/stream", location.href);
+  for (const name of ["project", "person"]) {
+    const value = new URL(location.href).searchParams.get(name);
+    if (value) address.searchParams.set(name, value);
+  }
+  // Rows stand in order of time, whatever came in first.
+  const insert = (row) => {
+    const at = $("time", row).dateTime;
+    live.insertBefore(row, [...live.children].find((each) => $("time", each).dateTime <= at) || null);
+  };
   const listen = () => {
     news?.close();
     if (document.hidden) { tell(false); return; }
-    news = new EventSource(`/live/stream?since=${since}`);
+    address.searchParams.set("since", since);
+    news = new EventSource(address);
     news.onopen = () => tell(true);
     news.onerror = () => tell(false);
     news.addEventListener("news", show);
@@ -173,7 +197,7 @@ if (waiting) {
       box.innerHTML = html;
       const row = $("li", box.content);
       row.classList.add("fresh");
-      live.prepend(row);
+      insert(row);
     }
     while (live && live.children.length > 200) live.lastElementChild.remove();
     const sessions = $("[data-live-sessions]");

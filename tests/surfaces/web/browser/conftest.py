@@ -42,6 +42,8 @@ PATIENCE_MS = 20_000
 NOW = "2026-10-31T12:00:00Z"
 #: The session that is longer than a page, and the words in the midst of it.
 LONG, MIDST = "tidepool-ops-01", "Gauge 40 drifts"
+#: What stands at the end of a message that is longer than a window.
+LAST_WORDS = "From now on, never restart a buoy before its log was copied."
 
 
 @dataclass
@@ -108,8 +110,12 @@ def used_home(chromium: str, sample_home: Path, tmp_path_factory: pytest.TempPat
         for number in range(60)
         for role in ("user", "assistant")
     ]
+    # A message that is longer than a window, with words at its end that a bullet cites.
+    checks = "\n".join(f"- buoy {number}: compare its clock with the table of harbour {number}" for number in range(90))
+    long_message = f"{checks}\n\n{LAST_WORDS}"
+    asked = said(long_message, "2026-09-16T09:00:00Z", session="tidepool-ops-02", project="tidepool-api")
     later = said("Ship the export on Monday, and tell the harbours.", "2026-10-30T15:00:00Z", project="tidepool-api")
-    _import(home, [*gauges, later])
+    _import(home, [*gauges, asked, later])
     _run(home, "remember", "Deploy on Tuesdays only.", "--project", "tidepool-api", "--pin", now="2026-10-29T09:00:00Z")
     _run(home, "process", "--until-idle")
     handed = (1_793_000_000_000, "brief", "claude-code", LONG, "", "tidepool-api", "startup", f'["session:{LONG}"]', 80)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.surfaces.web.browser.conftest import LONG, MIDST, Site, overhang, started
 
 if TYPE_CHECKING:
@@ -174,6 +176,29 @@ def test_search_answers_while_one_types_and_leads_to_the_words_by_keys_alone(sit
     page.keyboard.press("Escape")
     page.locator("#beside").wait_for(state="hidden")
     assert is_focused(hit.locator("a.main"))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_head_of_the_search_page_is_that_of_every_other_page(
+    site: Site, open_page: Open, width: int, height: int
+) -> None:
+    page = open_page(site, "/toc", width=width, height=height)
+    parts = [".find input", ".scope select", ".top nav", ".top nav a >> nth=3"]
+    elsewhere = [page.locator(part).bounding_box() for part in parts]
+    page.goto("/search?q=token")
+    assert [page.locator(part).bounding_box() for part in parts] == elsewhere
+    page.goto("/search")
+    assert [page.locator(part).bounding_box() for part in parts] == elsewhere
+
+
+def test_the_slash_goes_to_the_search_box_of_the_search_page(site: Site, open_page: Open) -> None:
+    page = open_page(site, "/search")
+    page.keyboard.press("/")
+    assert is_focused(page.locator(".find input"))
+    assert page.locator(".find input").input_value() == ""
+    page.keyboard.type("token")
+    page.wait_for_url("**/search?q=token")
+    assert page.locator(".hit").count()
 
 
 def test_keys_go_from_item_to_item_and_are_explained(site: Site, open_page: Open) -> None:
