@@ -10,11 +10,13 @@
     │   ├── NoProject           memory knows no project here, and none was named
     │   └── OutOfReach          it is of another project, and `[privacy] isolate` is on
     ├── NotAllowed              who asks may not do or see this
+    ├── TooMany                 several requests of the same kind are under way
     ├── StoreError              the database cannot be used
     │   ├── StoreBusy           another process holds it
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
     │   ├── StoreNewer          a later version wrote it
+    │   ├── StoreRejected       it does not take a value, now or later
     │   ├── StoreReplaced       another file has its name, or none
     │   └── StoreUnreachable    the server that has it cannot be reached, or refuses us
     ├── LeaseLost               another process took over the pipeline
@@ -126,6 +128,10 @@ class NotAllowed(MemoryFault):
     """Who asks may not do or see this."""
 
 
+class TooMany(MemoryFault):
+    """Several requests of the same kind are under way."""
+
+
 class StoreError(MemoryFault):
     """The database cannot be used."""
 
@@ -144,6 +150,10 @@ class StoreFull(StoreError):
 
 class StoreNewer(StoreError):
     """The database was written by a later version."""
+
+
+class StoreRejected(StoreError):
+    """The database does not take a value: written again, it would be refused again."""
 
 
 class StoreReplaced(StoreError):

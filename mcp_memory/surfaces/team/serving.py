@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.people import Viewer
-from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
+from mcp_memory.errors import MemoryFault, SettingsError, StoreError, StoreRejected, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
     Connection,
@@ -36,6 +36,7 @@ from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
+from mcp_memory.surfaces.team.incoming import Turns
 from mcp_memory.surfaces.team.limits import RateLimit
 from mcp_memory.surfaces.team.pages import Door, TeamSite
 from mcp_memory.surfaces.web.routes import viewer
@@ -63,6 +64,8 @@ class TeamMemory(Memory):
         self._greets, self._told = True, ""
         #: What is pushed waits for its turn, so that answers have threads and connections however many push.
         self.taking_in = anyio.CapacityLimiter(TAKEN_IN)
+        #: One push of a member after the other.
+        self.turns = Turns()
 
     async def app(self) -> App:
         return (await self.whole()).seen_by(current())
@@ -107,6 +110,8 @@ class TeamMemory(Memory):
 
     def excuse(self, error: MemoryFault) -> str:
         """What members are told of it. Why the memory cannot be used is told once, to who runs the server."""
+        if isinstance(error, StoreRejected):
+            return "The team's memory cannot store a value of this."
         if not isinstance(error, StoreError):
             return str(error)
         if str(error) != self._told:
