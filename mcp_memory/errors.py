@@ -25,6 +25,7 @@
     │   ├── TeamDenied          this user may not do that there
     │   ├── TeamRejected        it does not take this request, now or later
     │   └── TeamUnreachable     it cannot be reached, or asks to wait
+    │       └── TeamFailed      it failed at this request, for a reason that it did not foresee
     └── SummarizerError         a summary could not be made
         ├── ModelUnusable       the model cannot be asked with these settings
         │   ├── AuthRefused     the key is missing, wrong or not allowed to do this
@@ -190,6 +191,10 @@ class TeamUnreachable(TeamFault):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class TeamFailed(TeamUnreachable):
+    """The team's server failed at a request: because of what it holds, or because something is wrong there."""
 
 
 class SummarizerError(MemoryFault):
