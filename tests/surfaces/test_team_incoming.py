@@ -18,7 +18,9 @@ import pytest
 from starlette.requests import Request
 
 from mcp_memory.domain.events import EventQuery, Intake, event_key, ulid
+from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import StoreRejected, TooLarge
+from mcp_memory.store.postgres import team as team_store
 from mcp_memory.store.team_port import Received
 from mcp_memory.surfaces.team import incoming, laptop_routes
 from mcp_memory.surfaces.team.serving import TAKEN_IN
@@ -140,6 +142,57 @@ async def test_only_one_s_own_is_withdrawn_and_only_what_is_forgotten_stays_away
         wrong: dict[str, Any]
         for wrong in ({}, {"event_ids": "x", "forget": True}, {"event_ids": ["x"], "forget": True}, {"event_ids": []}):
             assert (await ada.post("/team/withdraw", json=wrong)).status_code == 400
+
+
+async def test_ids_stay_their_owner_s_after_they_were_taken_back(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        lines = [line("1", "Ours."), line("2", "Yours.")]
+        await push(ada, *lines)
+        for forget in (False, True):
+            ids = [each["event_id"] for each in (lines if not forget else lines[:1])]
+            assert (await ada.post("/team/withdraw", json={"event_ids": ids, "forget": forget})).status_code == 200
+            # In the same session, in one of his own, and in the session under other ids.
+            stolen = [*lines[: len(ids)], lines[0] | {"session_id": "s2"}, line("9", "Mine now.")]
+            for one in stolen:
+                told = await push(bob, one)
+                assert told["new"] == told["known"] == 0
+                assert ["someone else's" in row["reason"] for row in told["refused"]] == [True]
+            again = await push(ada, *lines, line("3", "More."))
+            assert (again["new"] + again["known"], again["refused"]) == (3, [])
+        assert [text for *_, text in await texts(desk)] == ["Yours.", "More."]
+
+
+async def test_what_an_operator_forgets_leaves_the_session_its_owner_s(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        await push(ada, line("1", "Ours."))
+        await desk.store.forget(Wish(session_id="s1"), dry_run=False)
+        assert (await push(bob, line("2", "Mine now.")))["new"] == 0
+        assert (await push(ada, line("2", "I go on.")))["new"] == 1
+
+
+async def test_no_push_and_no_member_begins_many_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team_store, "MAX_PROJECTS", 25)
+
+    def of_projects(*numbers: int) -> list[dict[str, Any]]:
+        return [line(str(n), "x", session=f"s{n}", project=f"p{n}", remote=f"example.org/r/{n}") for n in numbers]
+
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        packed = {"content-encoding": "gzip"}
+        answer = await ada.post("/team/push", content=body(of_projects(*range(21))), headers=packed)
+        assert answer.status_code == 413
+        assert await desk.store.slugs() == []
+        assert (await push(ada, *of_projects(*range(20))))["new"] == 20
+        told = await push(ada, *of_projects(*range(18, 27)))
+        assert (told["new"], told["known"], len(told["refused"])) == (5, 2, 2)
+        assert "25 projects" in told["refused"][0]["reason"]
+        # To withdraw all does not free a place: the projects are there.
+        ids = [each["event_id"] for each in of_projects(*range(20))]
+        await ada.post("/team/withdraw", json={"event_ids": ids, "forget": False})
+        assert (await push(ada, *of_projects(30)))["new"] == 0
+        # Others begin their own, and she shares into theirs and hers.
+        assert (await push(bob, *of_projects(40)))["new"] == 1
+        hers = [line("50", "x", session="s50", project="p40", remote="example.org/r/40"), *of_projects(3)]
+        assert (await push(ada, *hers))["new"] == 2
 
 
 async def test_bodies_that_are_too_large_or_no_push_are_told_so(tmp_path: Path) -> None:
