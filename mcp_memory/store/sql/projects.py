@@ -244,12 +244,11 @@ def _directories(tx: Transaction, project: int) -> list[tuple[str, str]]:
 
 def merge(tx: Transaction, old: int, new: int) -> int:
     """Move all sessions of one project into another; how many."""
-    from mcp_memory.store.sql.nodes import remove_node
+    from mcp_memory.store.sql.nodes import remove_nodes
 
     tx.run("UPDATE project SET slug = slug WHERE id = ?", (old,))  # whoever adds a session to it is waited for
     note_merge(tx, old, new)
-    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
-        remove_node(tx, node)
+    remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,))])
     sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
     for (session,) in sessions:
         tx.run("DELETE FROM segment WHERE session = ?", (session,))
