@@ -22,8 +22,6 @@ from mcp_memory.domain.people import Viewer
 from mcp_memory.errors import MemoryFault, SettingsError, StoreError, StoreRejected, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
-    Connection,
-    ConnectionLimits,
     Welcome,
     ending,
     is_loopback,
@@ -34,6 +32,12 @@ from mcp_memory.surfaces.http import (
 from mcp_memory.surfaces.server import Memory, Opener, build_server, prepared
 from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
+from mcp_memory.surfaces.team.connections import (
+    MAX_STRANGERS,
+    TeamConnection,
+    connections_within,
+    raise_file_limit,
+)
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
 from mcp_memory.surfaces.team.incoming import Turns
@@ -124,12 +128,6 @@ class TeamMemory(Memory):
         return time.time_ns() // 1_000_000
 
 
-class TeamConnection(Connection):
-    """One of many: a laptop's loop, an agent and a browser each keep some open."""
-
-    limits = ConnectionLimits(connections=2_000, body=60.0)
-
-
 def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: bool = False) -> TeamGuard:
     """The whole surface, guarded: MCP under its path, what laptops ask under /team/, the viewer everywhere else."""
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -179,7 +177,10 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
         f"Laptops join with `mcp-memory team join {base}`; browsers log in there",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
-    await run_until_signal(server_of(app, TeamConnection, **tls), listener, memory)
+    connection = TeamConnection.bounded(
+        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
+    )
+    await run_until_signal(server_of(app, connection, proxy_headers=False), listener, memory)
 
 
 def _address(host: str, port: int, allow: Sequence[str], *, tls: bool, behind_proxy: bool) -> str:
@@ -190,15 +191,16 @@ def _address(host: str, port: int, allow: Sequence[str], *, tls: bool, behind_pr
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-def _tls(options: argparse.Namespace) -> dict[str, str]:
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
     """The certificate and its key, which are looked at before anyone connects."""
     cert, key = options.tls_cert, options.tls_key
     if not cert and not key:
-        return {}
+        return None
     if not (cert and key):
         raise UsageError("--tls-cert and --tls-key belong together: give both files.")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(Path(cert), Path(key))
+        context.load_cert_chain(Path(cert), Path(key))
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"{cert} and {key} are no certificate and key that can be used: {error}.") from None
-    return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
+    return context
