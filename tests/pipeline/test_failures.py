@@ -43,7 +43,7 @@ class Failing(ExtractiveSummarizer):
 
 def found(app: App) -> list[Problem]:
     """What `doctor`, `status` and the health page report of the pipeline."""
-    problems, _ = examine(app.settings, thorough=False)
+    problems = examine(app.settings, thorough=False).problems
     return [problem for problem in problems if "could not" in problem.what or "pauses" in problem.what]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ async def test_the_latest_title_of_the_user_comes_before_every_title_of_the_clie
 
 
 async def test_notes_are_no_session_and_give_no_period_its_title(opened: Open) -> None:
-    facts = {"client": NOTES_CLIENT, "session": "notes:/home/ada/alpha", "kind": EventType.NOTE}
+    facts: dict[str, Any] = {"client": NOTES_CLIENT, "session": "notes:/home/ada/alpha", "kind": EventType.NOTE}
     notes = [said(f"Exports go through the harbour queue {number}.", number, **facts) for number in range(3)]
     later = [replace(note, timestamp_ms=note.timestamp_ms + 40 * DAY, key=note.key[::-1]) for note in notes]
     async with opened() as store:

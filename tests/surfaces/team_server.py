@@ -20,8 +20,9 @@ from mcp_memory.config import load
 from mcp_memory.domain.events import Event, Intake
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.surfaces.http import listen, server_of
+from mcp_memory.surfaces.team.connections import TeamConnection
 from mcp_memory.surfaces.team.guard import TeamGuard
-from mcp_memory.surfaces.team.serving import TeamConnection, TeamMemory, team_app
+from mcp_memory.surfaces.team.serving import TeamMemory, team_app
 from tests.postgres import new_database
 from tests.surfaces.client import Era
 

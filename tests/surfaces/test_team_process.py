@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import json
 import os
 import secrets
@@ -11,7 +10,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,9 +18,6 @@ import anyio
 import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -33,6 +29,7 @@ from mcp_memory.surfaces.team.serving import serve_team
 from mcp_memory.team.account import TeamAccount
 from mcp_memory.team.client import TeamClient
 from tests.postgres import new_database, new_server, shared_server
+from tests.surfaces.certificates import certificate
 from tests.surfaces.client import ask
 from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import YEAR_MS
@@ -68,27 +65,6 @@ async def serving(home: Path, url: str, *options: str, lines: int = 2) -> AsyncI
             finally:
                 if process.returncode is None:
                     process.kill()
-
-
-def certificate(folder: Path) -> Sequence[Path]:
-    """A certificate of its own for 127.0.0.1, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "memory.example")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    cert, secret = folder / "cert.pem", folder / "key.pem"
-    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain),
-    )
-    return cert, secret
 
 
 async def member(url: str, name: str = "ada") -> str:

@@ -27,7 +27,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
@@ -96,6 +96,8 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
+#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
+_REJECTED_CLASSES = ("22", "54")
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):.*@")
@@ -459,6 +461,8 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
+        return StoreRejected(f"{where} does not take a value ({why}).")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # What fails before there is a connection bears no code.
         if _CROWDED.search(why):

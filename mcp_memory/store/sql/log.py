@@ -79,11 +79,11 @@ _CHUNK = 500
 
 _EVENT = f"event (id, session, {', '.join(name for name, *_ in _COLUMNS)})"
 #: A session is to be cut into segments anew, from a time on.
-CUT_ANEW = (
-    "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
+CUT_ANEW_KNOWN = (
     "ON CONFLICT (session) DO UPDATE SET seq = dirty_session.seq + 1, from_ms = CASE WHEN excluded.from_ms < "
     "dirty_session.from_ms THEN excluded.from_ms ELSE dirty_session.from_ms END"
 )
+CUT_ANEW = f"INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) {CUT_ANEW_KNOWN}"
 _ASKED_TOO = (
     "ON CONFLICT (session) DO UPDATE SET seq = dirty_compaction.seq + 1, "
     "asked = CASE WHEN excluded.asked = '' THEN dirty_compaction.asked ELSE excluded.asked END, "

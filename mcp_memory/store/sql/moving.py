@@ -31,7 +31,7 @@ LEFT_OUT = {
     "migration": "the schema is the engine's own",
 }
 #: What only a server has. In a file there is no one who could ask.
-OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit")
+OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit", "owner", "begun_project")
 #: Columns that an engine keeps for itself, and works out from the others.
 WORKED_OUT = {"session": {"shared"}}
 #: Facts that are true of one place alone.

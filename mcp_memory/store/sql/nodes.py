@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.failures import Stage
@@ -18,8 +18,17 @@ from mcp_memory.store.sql.work import CLOSED, check_lease
 _NOTE_REMOVED = """
     INSERT INTO removed_node (project, level, key, parent, since, until)
     SELECT n.project, n.level, n.key, n.parent, (SELECT min(id) FROM node_version WHERE node = n.id), ?
-    FROM node n WHERE n.id = ? AND n.removed = 0
+    FROM node n WHERE n.id IN ({marks}) AND n.removed = 0
 """
+#: What goes with nodes, in this order.
+_REMOVE = (
+    "DELETE FROM grip WHERE node IN ({marks})",
+    "DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node IN ({marks}))",
+    "DELETE FROM node_version WHERE node IN ({marks})",
+    "DELETE FROM mention WHERE node IN ({marks})",
+    "DELETE FROM node WHERE id IN ({marks})",
+)
+_CHUNK = 500
 _FIND = """
     SELECT project, level, key, id, current, removed, (SELECT max(version) FROM node_version v WHERE v.node = n.id)
     FROM node n WHERE (project, level, key) IN (VALUES {places})
@@ -171,10 +180,13 @@ def write_nodes(
     places = ", ".join(["(?, ?, ?)"] * len(placed))
     known = {}
     named = [value for project, _, node in placed for value in (project, int(node.level), node.ref.key)]
+    indexed = dict[int, int]()
     for *place, number, current, removed, version in tx.fetch(_FIND.format(places=places), named):
         known[tuple(place)] = number, version
         if not removed:
-            _unindex(tx, number, current)
+            indexed[number] = current
+    if indexed:
+        tx.unindex(_stored_documents(tx, indexed))
     new, changed, versions, bullets, documents, mentions, numbers = [], [], [], [], [], [], []
     for project, session, node in placed:
         ref = node.ref
@@ -236,36 +248,43 @@ def _version_row(row: int, number: int, version: int, node: Node) -> tuple[Any, 
 
 def index_nodes(tx: Transaction) -> None:
     """Index every node by its current version."""
-    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
-        if document := _stored_document(tx, number, current):
-            tx.index([document])
+    for documents in _all_stored(tx):
+        tx.index(documents)
 
 
 def reindex_nodes(tx: Transaction, numbers: Sequence[int]) -> None:
     """Index these nodes again by their current versions."""
     rows = tx.fetch(f"SELECT id, current FROM node WHERE removed = 0 AND id IN ({marks(numbers)})", numbers)
-    tx.index([document for row in rows if (document := _stored_document(tx, *row))])
+    tx.index(_stored_documents(tx, dict(rows)))
 
 
 def unindex_nodes(tx: Transaction) -> None:
     """Take every node out of the index, as it stands there."""
-    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
-        _unindex(tx, number, current)
+    for documents in _all_stored(tx):
+        tx.unindex(documents)
 
 
-def _unindex(tx: Transaction, number: int, current: int) -> None:
-    """A contentless index forgets a document only if told exactly what it held."""
-    if document := _stored_document(tx, number, current):
-        tx.unindex([document])
+def _all_stored(tx: Transaction) -> Iterator[list[tuple[int, Columns]]]:
+    rows = tx.fetch("SELECT id, current FROM node WHERE removed = 0 ORDER BY id")
+    for start in range(0, len(rows), _CHUNK):
+        yield _stored_documents(tx, dict(rows[start : start + _CHUNK]))
 
 
-def _stored_document(tx: Transaction, number: int, current: int) -> tuple[int, Columns] | None:
-    """A node as the index holds it, made from its current version; None if that is not there."""
-    for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
-        bullets = tx.fetch("SELECT kind, text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-        columns = node_columns(title, [Kind(kind).shown(text) for kind, text in bullets], json.loads(keywords))
-        return number * 4 + NODE, columns
-    return None
+def _stored_documents(tx: Transaction, current: Mapping[int, int]) -> list[tuple[int, Columns]]:
+    """Nodes as the index holds them, made from their current versions: a contentless index must be given them again."""
+    if not current:
+        return []
+    versions = list(current.values())
+    bullets: dict[int, list[str]] = {}
+    sql = f"SELECT node_version, kind, text FROM bullet WHERE node_version IN ({marks(versions)}) ORDER BY 1, position"
+    for version, kind, text in tx.fetch(sql, versions):
+        bullets.setdefault(version, []).append(Kind(kind).shown(text))
+    sql = f"SELECT id, title, keywords FROM node_version WHERE id IN ({marks(versions)})"
+    columns = {
+        version: node_columns(title, bullets.get(version, []), json.loads(keywords))
+        for version, title, keywords in tx.fetch(sql, versions)
+    }
+    return [(number * 4 + NODE, columns[version]) for number, version in current.items() if version in columns]
 
 
 def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
@@ -310,16 +329,16 @@ def remove_segment_node(tx: Transaction, segment_key: bytes, revising: Revising 
         write_grips(tx, {number: ()})
 
 
-def remove_node(tx: Transaction, number: int) -> None:
-    """Take a node out of memory altogether, with its versions and grips; only its name stays."""
-    tx.run(_NOTE_REMOVED, (tx.last_id("node_version"), number))
-    for (current,) in tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,)):
-        _unindex(tx, number, current)
-    tx.run("DELETE FROM grip WHERE node = ?", (number,))
-    tx.run("DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node = ?)", (number,))
-    tx.run("DELETE FROM node_version WHERE node = ?", (number,))
-    tx.run("DELETE FROM mention WHERE node = ?", (number,))
-    tx.run("DELETE FROM node WHERE id = ?", (number,))
+def remove_nodes(tx: Transaction, numbers: Iterable[int]) -> None:
+    """Take nodes out of memory altogether, with their versions and grips; only their names stay."""
+    everything = sorted(set(numbers))
+    for start in range(0, len(everything), _CHUNK):
+        part = everything[start : start + _CHUNK]
+        tx.run(_NOTE_REMOVED.format(marks=marks(part)), (tx.last_id("node_version"), *part))
+        rows = tx.fetch(f"SELECT id, current FROM node WHERE id IN ({marks(part)}) AND removed = 0", part)
+        tx.unindex(_stored_documents(tx, dict(rows)))
+        for statement in _REMOVE:
+            tx.run(statement.format(marks=marks(part)), part)
 
 
 async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -> list[Node]:

@@ -163,13 +163,21 @@ def place_of(tx: Transaction, project: int, root: str) -> str:
     return "" if tx.fetch("SELECT 1 FROM project WHERE id = ? AND root = ?", (project, root)) else root
 
 
-def _named(tx: Transaction, label: str, remote: str) -> int:
-    """The project of a name. An export tells the remote, too: the same name of another repository is not the same."""
+def named_project(tx: Transaction, label: str, remote: str) -> int | None:
+    """The project of a name, if there is one.
+
+    An export tells the remote, too: the same name of another repository is not the same.
+    """
+    label, remote = redact(label), redact(remote)
     if remote and (project := _leads(tx, _REMOTE + remote)) is not None:
         return project
     rows = tx.fetch(FIND, sought("", label))
-    if rows and not (remote and _remotes(tx, rows[0][0])):
-        return int(rows[0][0])
+    return int(rows[0][0]) if rows and not (remote and _remotes(tx, rows[0][0])) else None
+
+
+def _named(tx: Transaction, label: str, remote: str) -> int:
+    if (found := named_project(tx, label, remote)) is not None:
+        return found
     project = _make(tx, "", label, remote)
     if remote:
         tx.run(_ALIAS, (_REMOTE + remote, project))
@@ -238,12 +246,11 @@ def _directories(tx: Transaction, project: int) -> list[tuple[str, str]]:
 
 def merge(tx: Transaction, old: int, new: int) -> int:
     """Move all sessions of one project into another; how many."""
-    from mcp_memory.store.sql.nodes import remove_node
+    from mcp_memory.store.sql.nodes import remove_nodes
 
     tx.run("UPDATE project SET slug = slug WHERE id = ?", (old,))  # whoever adds a session to it is waited for
     note_merge(tx, old, new)
-    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
-        remove_node(tx, node)
+    remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,))])
     sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
     for (session,) in sessions:
         tx.run("DELETE FROM segment WHERE session = ?", (session,))

@@ -233,13 +233,16 @@ def forget_records(tx: Transaction, events: Sequence[int]) -> int:
 
 def drop_records(tx: Transaction, gone: Collection[int]) -> None:
     """Take out these records; their sessions are looked at anew."""
-    for record in sorted(gone, reverse=True):
-        named = tx.fetch("SELECT session, lower(hex(key)) FROM compaction WHERE id = ?", (record,))
-        tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
-        tx.run("DELETE FROM compaction WHERE id = ?", (record,))
-        for session, key in named:
-            tx.run("DELETE FROM llm_state WHERE name = ?", (f"record:{key}",))
-            tx.run("INSERT INTO dirty_compaction (session) VALUES (?) ON CONFLICT DO NOTHING", (session,))
+    numbers = sorted(gone, reverse=True)
+    for start in range(0, len(numbers), 500):
+        part = numbers[start : start + 500]
+        named = tx.fetch(f"SELECT session, lower(hex(key)) FROM compaction WHERE id IN ({marks(part)})", part)
+        tx.run(f"DELETE FROM compaction_source WHERE compaction IN ({marks(part)})", part)
+        tx.run(f"DELETE FROM compaction WHERE id IN ({marks(part)})", part)
+        states = [f"record:{key}" for _, key in named]
+        tx.run(f"DELETE FROM llm_state WHERE name IN ({marks(states)})", states)
+        sessions = sorted({(session,) for session, _ in named})
+        tx.insert("dirty_compaction (session)", sessions, known="ON CONFLICT DO NOTHING")
 
 
 def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[Event]) -> bool:

@@ -302,9 +302,11 @@ def note_merge(tx: Transaction, old: int, new: int) -> None:
         tx.run_many(_KEEP_PRIVATE, [(session_key(client, name), number) for number, client, name in rows])
 
 
-def drop_rules(tx: Transaction, *, session: int | None = None, project: int | None = None) -> None:
-    """Nothing is left of a session or project: what may come is private. A session kept private stays so."""
-    if session is not None:
-        tx.run("DELETE FROM shared_session WHERE session = ? AND since_ms IS NOT NULL", (session,))
-    if project is not None:
-        tx.run("DELETE FROM shared_project WHERE project = ?", (project,))
+def drop_session_rules(tx: Transaction, sessions: Sequence[int]) -> None:
+    """Nothing is left of these sessions: what may come is private. A session kept private stays so."""
+    _in_chunks(tx, "DELETE FROM shared_session WHERE since_ms IS NOT NULL AND session IN ({})", sessions)
+
+
+def drop_project_rule(tx: Transaction, project: int) -> None:
+    """Nothing is left of a project: what may come is private."""
+    tx.run("DELETE FROM shared_project WHERE project = ?", (project,))
