@@ -124,6 +124,24 @@ HOSTILE += [
     'password = getenv("x") or ',
     "пароль: ",
 ]
+HOSTILE += [
+    'send "',
+    "vault kv put a ",
+    "vault kv put a b=c ",
+    "--from-literal=",
+    "create secret x=",
+    'type="password" value=',
+    '<input type="password" ',
+    "nmcli ",
+    "SecureString --value ",
+    "put-parameter ",
+    "a_api_",
+    "a-b-c-key-",
+    "< private",
+    "\\x41",
+    "use it as the root ",
+    "encrypt_string --a ",
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
