@@ -14,8 +14,8 @@ from datetime import datetime
 
 def told(**own):
     code = "import os; print(os.environ['MCP_MEMORY_NOW'])"
-    done = subprocess.run([sys.executable, "-c", code], env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **own}, capture_output=True, text=True)
-    return done.stdout.strip()
+    environment = {"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **own}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True).stdout.strip()
 
 def test_the_clock_ticks_on_from_the_moment():
     first, then = datetime.now(), time.monotonic()

@@ -158,6 +158,10 @@ class RuleMatch:
         year = self["year"] or self["year_alone"]
         return dated(int(year) if len(year) == 4 else 2000 + int(year[-2:])) if year else self.frame.pick(dated)
 
+    def is_weekday(self, day: date) -> bool:
+        """Whether a day is the weekday that is named, if any is."""
+        return not self["weekday"] or day.weekday() == WEEKDAYS[self["weekday"]]
+
     def date(self, month: int | None = None, day: int | None = None) -> date:
         """The date of these numbers, else of those that are named; without a year, the nearest on the named weekday."""
         if month is None:
@@ -176,10 +180,6 @@ class RuleMatch:
             with suppress(ValueError):  # a weekday that fits no year nearby is a slip
                 return self.frame.pick(on_weekday)
         return self.in_year(in_year)
-
-    def is_weekday(self, day: date) -> bool:
-        """Whether a day is the weekday that is named, if any is."""
-        return not self["weekday"] or day.weekday() == WEEKDAYS[self["weekday"]]
 
 
 @dataclass(frozen=True, slots=True)
