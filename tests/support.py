@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import datetime, timedelta
@@ -180,3 +181,8 @@ def let_have_captured(home: Path) -> None:
     with closing(sqlite3.connect(home / "inbox.db", isolation_level=None)) as inbox:
         inbox.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'claude-code', '', '{}')")
         inbox.execute("DELETE FROM inbox")
+
+
+def touch_now(path: Path) -> None:
+    """Give a file the time of the test, since `--now` does not set the clock of the file system."""
+    os.utime(path, (time.time(), time.time()))
