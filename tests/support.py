@@ -36,7 +36,7 @@ LATER = "2026-06-01T00:00:00Z"
 
 def fewer_examples(share: float, **options: Any) -> settings:
     """Try only a share of the profile's examples, where each takes long."""
-    return settings(max_examples=max(round(settings.default.max_examples * share), 1), **options)
+    return settings(max_examples=max(round(settings().max_examples * share), 1), **options)
 
 
 class StoppedClock:

@@ -307,6 +307,7 @@ class Answers:
 
         A year has a new version whenever anything beneath it has.
         """
+        node_id = node_id_of(node_id, self.now, self.zone) if node_id else None
         scope = await self.scope(parse_node_id(node_id)[1] if node_id else None)
         if node_id is None:
             nodes = await self.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, browse.YEARS, bullets=False))

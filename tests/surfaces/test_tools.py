@@ -10,11 +10,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from mcp_memory.config import Settings
+from mcp_memory.domain.budget import ORDERS
 from mcp_memory.domain.nodes import NOTE_KINDS, parse_grip_id, short_grip_id
 from mcp_memory.domain.toc import Level
 from mcp_memory.models.tokens import count
 from mcp_memory.navigate.answers import Answers
-from mcp_memory.navigate.context import ORDERS
 from mcp_memory.search.question import KINDS
 from tests.surfaces.client import GRIP, Era, ask, connected, refused
 
