@@ -180,7 +180,7 @@ def advice(error: MemoryFault) -> str:
         return f"{message} Tell the user, and go on without memory for now."
     lost = isinstance(error, NotFound | errors.BadId | errors.UnknownTimePhrase)
     lost = lost and not isinstance(error, errors.NoProject | errors.OutOfReach)
-    if lost and "toc_root" not in message and "teleport" not in message:
+    if lost and not error.names_step:
         return f"{message} toc_root() shows what there is, teleport(query) finds terms."
     return message
 

@@ -168,6 +168,13 @@ async def test_errors_say_what_to_do_instead(
         assert "Traceback" not in message
 
 
+async def test_the_next_step_is_told_whatever_was_asked_for(settings: Settings) -> None:
+    async with connected(settings) as client:
+        for project in ("atlantis", "teleport-client"):
+            message = await refused(client, "toc_root", project=project)
+            assert message.endswith("toc_root() shows what there is, teleport(query) finds terms.")
+
+
 async def test_an_error_does_not_repeat_a_whole_text(settings: Settings) -> None:
     async with connected(settings, "auto") as client:
         message = await refused(client, "toc_root", project="x\n" * 50_000)
