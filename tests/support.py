@@ -37,9 +37,7 @@ LATER = "2026-06-01T00:00:00Z"
 
 def fewer_examples(share: float, **options: Any) -> settings:
     """Try only a share of the profile's examples, where each takes long."""
-    profile = settings.default
-    assert profile
-    return settings(max_examples=max(round(profile.max_examples * share), 1), **options)
+    return settings(max_examples=max(round(settings().max_examples * share), 1), **options)
 
 
 class StoppedClock:
