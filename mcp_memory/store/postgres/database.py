@@ -27,7 +27,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
@@ -75,6 +75,8 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: Classes of error codes for values that the server does not take: data exceptions, and limits that are exceeded.
+_REJECTING = ("22", "54")
 _TOGETHER = 100
 #: What the index takes of an event beside its words.
 _PLACED = ("session", "timestamp_ms", "visibility")
@@ -457,6 +459,9 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
             f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
             "server in [store] url."
         )
+    if (error.sqlstate or "")[:2] in _REJECTING:
+        # The server's words may quote the value.
+        return StoreRejected(f"{where} cannot hold a value of what was to be stored ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

@@ -232,7 +232,7 @@ def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
         if reason := _unfit(tx, intake):
             refused |= {event.key: reason for event in intake.events}
             continue
-        keys = [event.key for event in intake.events]
+        keys = list(dict.fromkeys(event.key for event in intake.events))
         others = {key for key, _ in tx.fetch(_OTHERS.format(marks(keys)), (intake.author, *keys))}
         refused |= dict.fromkeys(others, "it is someone else's")
         gone = {own_key(intake.author, key): key for key in keys}
