@@ -75,6 +75,8 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: What the server says of tables that are not those of this version.
+_UNLIKE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
 #: Classes of error codes for values that the server does not take: data exceptions, and limits that are exceeded.
 _REJECTING = ("22", "54")
 _TOGETHER = 100
@@ -343,6 +345,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 with told(self.url), self._connection() as connection:
                     return once(Link(connection))
             except StoreError as error:
+                if isinstance(error.__cause__, _UNLIKE):
+                    self._refuse_newer()
                 if not left or self._away.is_set() or not _is_passing(error.__cause__):
                     raise
                 logger.info("PostgreSQL: %s; trying again.", type(error.__cause__).__name__)
@@ -350,6 +354,11 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
             if self._ending.wait(pause * random.uniform(0.5, 1.0)):
                 raise StoreError("The memory is closed. Try again.")
         raise AssertionError
+
+    def _refuse_newer(self) -> None:
+        """Raise if the tables are not those of this version because a later one has upgraded them."""
+        with suppress(psycopg.Error), self._connection() as connection:
+            migrations.refuse_newer(migrations.version_of(connection))
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -461,7 +470,7 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         )
     if (error.sqlstate or "")[:2] in _REJECTING:
         # The server's words may quote the value.
-        return StoreRejected(f"{where} cannot hold a value of what was to be stored ({type(error).__name__}).")
+        return StoreRejected(f"{where} does not take a value that it was given ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
