@@ -14,7 +14,8 @@ from typing import Any
 from mcp_memory.capture.clipping import clean
 
 #: Characters that stay of a long name, and of a long path or address. A hash follows, by which it is told from others.
-MAX_NAME_CHARS, MAX_PLACE_CHARS = 200, 1_000
+#: PostgreSQL takes 2,704 bytes into an index, and a character may have four.
+MAX_NAME_CHARS, MAX_PLACE_CHARS = 200, 500
 _HASH_CHARS = 16
 #: Levels of lists and objects in metadata.
 MAX_DEPTH = 100

@@ -167,3 +167,10 @@ async def test_nothing_is_written_to_tables_that_a_later_version_upgraded_meanwh
             later.execute("ALTER TABLE mcp_memory.event RENAME COLUMN text TO words")
         with pytest.raises(StoreNewer):
             await store.events(EventQuery())
+
+
+async def test_a_transaction_that_the_server_has_never_heard_of_was_not_committed() -> None:
+    """As where a standby took over that had not received it."""
+    async with PostgresStore.open(new_database()) as store:
+        database = store.database
+        assert not database._tried(lambda link: database._was_committed(link, str(1 << 40)))

@@ -312,10 +312,13 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
     def _was_committed(self, link: Link, number: str) -> bool:
         """Return whether the server kept a transaction whose COMMIT got no answer."""
         until = time.monotonic() + LOCK_MS / 1000
-        while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
-            # The server has not noticed yet that the connection was lost, or is still committing.
-            if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
-                raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        try:
+            while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
+                # The server has not noticed yet that the connection was lost, or is still committing.
+                if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
+                    raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        except errors.InvalidParameterValue:
+            return False  # a standby that took over, and has not counted as far as that
         return bool(status == "committed")
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
