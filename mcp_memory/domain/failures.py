@@ -39,6 +39,8 @@ class Failure:
     reason: str
     session: int | None = None
     project: int | None = None
+    #: Who wanted a session's record.
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def segment_failure(job: SegmentJob, error: Exception) -> Failure:
 
 def record_failure(account: Account, error: Exception) -> Failure:
     name, mark = str(account.session), str(account.seq)
-    return Failure(Stage.RECORD, name, mark, failure_reason(error), session=account.session)
+    return Failure(Stage.RECORD, name, mark, failure_reason(error), session=account.session, asked=account.asked)
 
 
 def period_failure(stale: Stale, error: Exception) -> Failure:

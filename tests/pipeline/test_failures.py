@@ -135,6 +135,7 @@ async def test_a_session_that_cannot_be_compacted_keeps_no_other_from_it(tmp_pat
         assert "IndexError" in (await app.status())["compactions"]["failed"]
         app.pipeline.compactor.quick = ExtractiveSummarizer()
         assert (await process(app, OPTIONS), found(app)) == (0, [])
+        assert (await app.store.compactions()).sessions == 2
 
 
 async def test_what_an_update_cannot_summarize_again_stays_as_it_was(tmp_path: Path) -> None:
