@@ -127,7 +127,8 @@ class Captured:
     was_note: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("text", "cwd", "remote"):
+        # The directory is left as the system names it, or it would not be found.
+        for name in ("text", "remote"):
             object.__setattr__(self, name, clean(getattr(self, name)))
         object.__setattr__(self, "project", bounded_name(self.project, MAX_PLACE_CHARS))
         object.__setattr__(self, "source_ids", tuple(map(clean, self.source_ids)))

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
 from mcp_memory.store.sql.nodes import remove_node
 from mcp_memory.store.sql.records import drop_records, forget_records
@@ -249,6 +251,7 @@ def _drop_segment(tx: Transaction, segment: bytes, node: int | None, node_key: s
         remove_node(tx, node)
         _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
     tx.run("DELETE FROM segment WHERE key = ?", (segment,))
+    settle_failures(tx, Stage.SUMMARY, [segment.hex()])
 
 
 def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:

@@ -235,6 +235,7 @@ def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int, revi
         for segment in removed:
             remove_segment_node(tx, segment.key, revising)
             tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
+        settle_failures(tx, Stage.SUMMARY, [segment.key.hex() for segment in removed])
         tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
         tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
     settle_failures(tx, Stage.CUT, [str(cutting.session) for cutting, _, _ in cuts])
