@@ -75,6 +75,10 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: What the server says of tables that are not those of this version.
+_UNLIKE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
+#: Classes of error codes for values that the server does not take: data exceptions, and limits that are exceeded.
+_REJECTING = ("22", "54")
 _TOGETHER = 100
 #: What the index takes of an event beside its words.
 _PLACED = ("session", "timestamp_ms", "visibility")
@@ -310,10 +314,13 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
     def _was_committed(self, link: Link, number: str) -> bool:
         """Return whether the server kept a transaction whose COMMIT got no answer."""
         until = time.monotonic() + LOCK_MS / 1000
-        while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
-            # The server has not noticed yet that the connection was lost, or is still committing.
-            if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
-                raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        try:
+            while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
+                # The server has not noticed yet that the connection was lost, or is still committing.
+                if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
+                    raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        except errors.InvalidParameterValue:
+            return False  # a standby that took over, and has not counted as far as that
         return bool(status == "committed")
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
@@ -343,6 +350,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 with told(self.url), self._connection() as connection:
                     return once(Link(connection))
             except StoreError as error:
+                if isinstance(error.__cause__, _UNLIKE):
+                    self._refuse_newer()
                 if not left or self._away.is_set() or not _is_passing(error.__cause__):
                     raise
                 logger.info("PostgreSQL: %s; trying again.", type(error.__cause__).__name__)
@@ -350,6 +359,11 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
             if self._ending.wait(pause * random.uniform(0.5, 1.0)):
                 raise StoreError("The memory is closed. Try again.")
         raise AssertionError
+
+    def _refuse_newer(self) -> None:
+        """Raise if the tables are not those of this version because a later one has upgraded them."""
+        with suppress(psycopg.Error), self._connection() as connection:
+            migrations.refuse_newer(migrations.version_of(connection))
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -459,6 +473,9 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
             f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
             "server in [store] url."
         )
+    if (error.sqlstate or "")[:2] in _REJECTING:
+        # The server's words may quote the value.
+        return StoreRejected(f"{where} does not take a value that it was given ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
     if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:

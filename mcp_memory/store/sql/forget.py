@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.store.sql.copies import copy_keys
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import CALL, CUT_ANEW_KNOWN, words_keys
 from mcp_memory.store.sql.nodes import remove_nodes
 from mcp_memory.store.sql.records import drop_records, forget_records
@@ -259,6 +261,7 @@ def _drop_found_segments(tx: Transaction, segments: Sequence[Row]) -> None:
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         tx.run(f"DELETE FROM segment WHERE key IN ({marks(part)})", part)
+        settle_failures(tx, Stage.SUMMARY, [segment.hex() for segment in part])
 
 
 def _drop_periods(tx: Transaction, below: Iterable[tuple[int, NodeRef]]) -> None:
