@@ -13,6 +13,7 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.navigate.sessions import session_page, session_shape
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces.import_command import find_sources, laid_out
 from tests.support import memory
@@ -77,6 +78,23 @@ async def test_a_copy_that_is_imported_first_keeps_the_events(tmp_path: Path) ->
     async with memory(tmp_path / "home") as app:
         assert (await load(app, two), await load(app, one)) == ((9, 0), (3, 6))
         assert (await told(app, TWO), await told(app, ONE)) == (parts(1, 2, 3), parts(4))
+
+
+async def test_a_session_says_which_one_it_continues_and_one_kept_by_another_is_found_there(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.jsonl", *lines(ONE, 1, 2)), write(tmp_path / "b.jsonl", *lines(TWO, 1, 2, 3))
+    async with memory(tmp_path / "home") as app:
+        await load(app, one, two)
+        await app.pipeline.until_idle()
+        view, page = await session_page(app.answers, TWO, 2_000)
+        assert session_shape(view, 0)["continues"] == [ONE]
+        assert f"Continues session {ONE}, where what was said before is kept." in page.text
+        assert "Change part 3." in page.text
+    async with memory(tmp_path / "other") as app:
+        await load(app, two, one)
+        await app.pipeline.until_idle()
+        view, page = await session_page(app.answers, ONE, 2_000)
+        assert view.session_id == TWO
+        assert "Change part 1." in page.text
 
 
 async def test_a_grown_copy_and_one_read_again_after_a_kill_add_nothing_twice(tmp_path: Path) -> None:

@@ -219,6 +219,7 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
         tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
+        tx.run("DELETE FROM continued WHERE holds(session_id, ?)", (sought,))
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
     tx.run(
@@ -339,6 +340,7 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
             tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
         drop_rules(tx, session=session)
+        tx.run("DELETE FROM continued WHERE origin = ? OR session_id = ?", (session, name))
         tx.run("DELETE FROM session WHERE id = ?", (session,))
     where, value = "slug = ?1", wish.project
     if wish.match is not None:
