@@ -15,6 +15,7 @@ from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.navigate.sessions import session_page, session_shape
 from mcp_memory.pipeline.importing import import_files
+from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.surfaces.import_command import find_sources, laid_out
 from tests.support import memory
 
@@ -119,6 +120,20 @@ async def test_a_session_resumed_live_stores_only_what_is_new(tmp_path: Path) ->
         await app.pipeline.until_idle()
         found = [text for text in await told(app, TWO) if text]
         assert ([text for text in await told(app, ONE) if text], found) == (parts(1, 2), parts(3))
+
+
+async def test_an_export_knows_the_copies_where_it_is_imported(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.jsonl", *lines(ONE, 1, 2)), write(tmp_path / "b.jsonl", *lines(TWO, 1, 2, 3))
+    exported = tmp_path / "export.jsonl"
+    async with memory(tmp_path / "home") as app:
+        await load(app, one, two)
+        with exported.open("w") as file:
+            await _lines(app, None, file, None)
+    async with memory(tmp_path / "other") as app:
+        source = [(CLIENTS["jsonl"], exported)]
+        assert (await import_files(app.store, app.inbox, source, app.intaker)).events_new == 9
+        assert await load(app, two, one) == (0, 15)
+        assert (await told(app, ONE), await told(app, TWO)) == (parts(1, 2), parts(3))
 
 
 async def test_the_lines_of_a_copy_count_as_known_in_a_dry_run(tmp_path: Path) -> None:
