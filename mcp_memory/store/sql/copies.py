@@ -22,11 +22,12 @@ _MIN_NAME_CHARS = 16
 #: How much of what a call gave back is compared.
 _RESULT_CHARS = 300
 _CHUNK = 500
-#: The name of an event's line comes first among its `source_ids`.
-_STORED = """
-    SELECT json_extract(e.source_ids, '$[0]'), s.session_id, e.timestamp_ms, e.type, e.role, e.text
+#: The name of an event's line, as the index on it spells it.
+FIRST_SOURCE = "CASE WHEN json_valid(e.source_ids) THEN json_extract(e.source_ids, '$[0]') END"
+_STORED = f"""
+    SELECT {FIRST_SOURCE}, s.session_id, e.timestamp_ms, e.type, e.role, e.text
     FROM event e INDEXED BY event_source CROSS JOIN session s ON s.id = e.session
-    WHERE json_extract(e.source_ids, '$[0]') IN ({names}) AND e.timestamp_ms BETWEEN ? AND ?
+    WHERE {FIRST_SOURCE} IN ({{names}}) AND e.timestamp_ms BETWEEN ? AND ?
       AND s.client = ? AND s.author = ?
 """
 
