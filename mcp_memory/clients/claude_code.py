@@ -343,7 +343,11 @@ class _ClaudeTranscript(TranscriptReader):
                 if value.get("parentUuid") is None:
                     self.memory["side"] = names[1]
                 agent = str(self.memory.get("side") or names[1])
-        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
+        if "forkedFrom" in value:
+            self.memory["forked_from"] = names[0]
+        origin = self.memory.get("forked_from", "")
+        facts = {"forked_from": origin} if origin not in ("", names[0]) else {}
+        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, facts, value, names[1], agent)
 
     def _directory(self) -> str:
         """The directory of the first line that has one, for the lines before it; else what the file's folder names."""

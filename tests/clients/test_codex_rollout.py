@@ -315,7 +315,7 @@ def test_a_fork_tells_only_what_is_its_own(tmp_path: Path) -> None:
         line["timestamp"] = copied[0]["timestamp"]
     fork.write(*copied, fork.user("New."))
     (event,) = fork.events()
-    assert (event.session_id, event.text) == (CHILD, "New.")
+    assert (event.session_id, event.text, event.metadata["forked_from"]) == (CHILD, "New.", OWN)
 
 
 @pytest.mark.parametrize(

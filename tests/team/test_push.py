@@ -108,6 +108,36 @@ async def test_a_push_that_is_killed_goes_on_where_it_was_and_doubles_nothing(
         assert [text for _, text in await there(desk)] == [line["text"] for line in talk()]
 
 
+def copied(session: str, count: int) -> list[dict[str, Any]]:
+    """Lines that a client repeats under the name of each session that resumes the one before."""
+    lines = talk(count, "s1")
+    names = [f"{number:08}-aaaa-4aaa-8aaa-aaaaaaaaaaaa" for number in range(count)]
+    return [line | {"session_id": session, "source_id": name} for line, name in zip(lines, names, strict=True)]
+
+
+async def test_the_copies_of_a_resumed_session_reach_the_team_once_from_one_laptop_or_two(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *copied("s1", 3))
+        await ada.say(*copied("s2", 4))
+        assert await ada.pusher.push() == Pushed(new=4)
+        expected = [line["text"] for line in copied("s2", 4)]
+        assert [text for _, text in await there(desk)] == expected
+        async with laptop(tmp_path / "another", desk, "bob") as bob:
+            await sharing(bob, *copied("s3", 4))
+            assert (await bob.pusher.push()).new == 4  # someone else's sessions are their own
+        assert [text for author, text in await there(desk) if author == "ada"] == expected
+
+
+async def test_two_laptops_of_one_member_store_what_a_session_copied_once(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *copied("s1", 3))
+        await ada.pusher.push()
+        async with laptop(tmp_path / "desktop", desk) as desktop:
+            await sharing(desktop, *copied("s2", 4))
+            assert await desktop.pusher.push() == Pushed(new=1, known=3)
+        assert [text for _, text in await there(desk)] == [line["text"] for line in copied("s2", 4)]
+
+
 async def test_the_server_s_wish_to_wait_is_heard_and_no_two_laptops_come_back_at_once() -> None:
     assert pause_after(1, 40.0) == 40.0
     assert pause_after(3, 1e9) == 6 * 3600

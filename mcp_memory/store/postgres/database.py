@@ -77,8 +77,6 @@ _PASSING = (
 )
 #: What the server says of tables that are not those of this version.
 _UNLIKE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
-#: Classes of error codes for values that the server does not take: data exceptions, and limits that are exceeded.
-_REJECTING = ("22", "54")
 _TOGETHER = 100
 #: What the index takes of an event beside its words.
 _PLACED = ("session", "timestamp_ms", "visibility")
@@ -473,13 +471,11 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
             f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
             "server in [store] url."
         )
-    if (error.sqlstate or "")[:2] in _REJECTING:
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
         # The server's words may quote the value.
         return StoreRejected(f"{where} does not take a value that it was given ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
-    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
-        return StoreRejected(f"{where} does not take a value ({why}).")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # What fails before there is a connection bears no code.
         if _CROWDED.search(why):

@@ -222,6 +222,7 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
         tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
+        tx.run("DELETE FROM continued WHERE holds(session_id, ?)", (sought,))
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
     tx.run(
@@ -364,6 +365,8 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         called = [*names, *(f"session:{name}" for name in names)]
         tx.run(f"UPDATE llm_call SET node = '' WHERE node IN ({marks(called)})", called)
         drop_session_rules(tx, sessions)
+        tx.run(f"DELETE FROM continued WHERE origin IN ({marks(sessions)})", sessions)
+        tx.run(f"DELETE FROM continued WHERE session_id IN ({marks(names)})", names)
         tx.run(f"DELETE FROM session WHERE id IN ({marks(sessions)})", sessions)
     where, value = "slug = ?1", wish.project
     if wish.match is not None:
