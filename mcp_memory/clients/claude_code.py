@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture.hook import CLAUDE_CODE
-from mcp_memory.clients.claude_prompts import HUMAN, LEAD, Letter, Message, is_task_record, message_of
+from mcp_memory.clients.claude_prompts import (
+    HUMAN,
+    LEAD,
+    Letter,
+    Message,
+    client_events,
+    is_task_record,
+    message_of,
+)
 from mcp_memory.clients.claude_tools import (
     TASK_LIST,
     blocks_text,
@@ -45,7 +53,7 @@ from mcp_memory.clients.lines import (
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.clients.replies import CARRY_OUT, PLAN, REJECTED, refusal
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
 _SILENT = (
@@ -94,26 +102,7 @@ def _prompt(call: HookCall) -> Reading | None:
     key = f"prompt:{name}" if name else f"hook:{call.ms}"
     asked = message.words or "\n\n".join(letter.text for letter in message.letters if letter.sender == LEAD)
     reading = call.message(asked, EventType.USER_MESSAGE, key, (name,))
-    return replace(reading, fallback=tuple(_from_client(call, message)))
-
-
-def _from_client(origin: Origin, message: Message, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
-    """What background tasks and the client say in a user message.
-
-    One notification stands in several lines, and a subagent's own file has its answer too: so the keys have no line.
-    """
-    notices = list(message.notices)
-    for report in message.reports:
-        if report.task_id and report.result:
-            facts = {**origin.facts, "agent_id": report.task_id, "sidechain": True}
-            yield replace(origin, facts=facts).event(
-                f"agent-stop:{report.task_id}", EventType.SUBAGENT_STOP, report.result, source_ids
-            )
-        elif report.summary:
-            notices.append(report.summary)
-    for notice in notices:
-        event = origin.event(f"notice:{digest(notice)}", EventType.TOOL_RESULT, notice, source_ids)
-        yield replace(event, role=Role.SYSTEM)
+    return replace(reading, fallback=tuple(client_events(call, message)))
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -462,7 +451,7 @@ class _ClaudeTranscript(TranscriptReader):
         """What background tasks and the client say. A task may report several times, each time something else."""
         if line.agent:
             return []
-        events = list(_from_client(replace(line, facts=line.metadata()), message, (line.uuid,)))
+        events = list(client_events(replace(line, facts=line.metadata()), message, (line.uuid,)))
         for place, event in enumerate(events):
             if event.event_type is EventType.SUBAGENT_STOP:
                 name = digest(event.text)
