@@ -320,3 +320,21 @@ def test_the_output_of_a_background_task_is_not_stored_as_json(
 ) -> None:
     call(transcript, "TaskOutput", {"task_id": "b7"}, response)
     assert [event.text for event in transcript.events()] == [f'TaskOutput: {{"task_id":"b7"}}\n{text}']
+
+
+def test_what_hooks_say_and_whole_requests_are_no_events(transcript: Transcript) -> None:
+    """The lines in which the client keeps what hooks printed, and what it sent to the model."""
+    echo = "Mind the fence."
+    line = transcript.say("user", f"Stop hook feedback:\n{echo}", isMeta=True)
+    kinds = ("api-request-blob", "api-request", "api-request-shape")
+    blobs = [{**line, "type": kind, "isMeta": False, "message": {"role": "user", "content": echo}} for kind in kinds]
+    names = ("hook_additional_context", "hook_success", "hook_blocking_error", "hook_system_message")
+    notes = [{**line, "type": "attachment", "attachment": {"type": name, "content": [echo]}} for name in names]
+    system = [
+        {**line, "type": "system", "subtype": name, "content": echo} for name in ("local_command", "informational")
+    ]
+    printed = transcript.say("user", f"<local-command-stdout>PreCompact: {echo}</local-command-stdout>")
+    side = {**line, "isSidechain": True, "agentId": "a7"}
+    unmarked = transcript.say("user", f"Stop hook feedback:\n{echo}")
+    transcript.write(line, side, *blobs, *notes, *system, printed, unmarked)
+    assert (transcript.events(), transcript.bad) == ([], [])
