@@ -13,7 +13,6 @@ from mcp_memory.capture.hook import CLAUDE_CODE
 from mcp_memory.clients.claude_prompts import (
     HUMAN,
     LEAD,
-    Letter,
     Message,
     client_events,
     is_task_record,
@@ -390,7 +389,7 @@ class _ClaudeTranscript(TranscriptReader):
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
             content = blocks_text(object_of(line.value, "message").get("content"))
-            return self._from_team(line, message_of(content).letters)
+            return self._said(line, [Message(letters=message_of(content).letters)])
         if line.value.get("isCompactSummary") is True:
             facts = self.memory.pop("compaction", {})
             text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
@@ -406,13 +405,32 @@ class _ClaudeTranscript(TranscriptReader):
         # Whatever encloses the task of a subagent, it is what the subagent is asked.
         origin = HUMAN if line.agent else text_of(object_of(line.value, "origin"), "kind")
         messages = [message_of(text, origin) for text in texts]
-        for message in messages:
-            events += self._from_team(line, message.letters) + self._from_client(line, message)
-            events += self._ran(line, message.command)
-        text = "\n\n".join(filter(None, (message.words for message in messages)))
         if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
-            text = "[image]"
-        return [*events, *self._asked(line, text)] if text else events
+            messages = [Message("[image]")]
+        return events + self._said(line, messages)
+
+    def _said(self, line: _Line, messages: Sequence[Message]) -> list[Captured]:
+        """What one line says in the user's name.
+
+        The leader of a team asks, and a mate does where nobody has asked the session anything before. What else mates
+        report to each other is asked of nobody.
+        """
+        events: list[Captured] = []
+        asked = [message.words for message in messages if message.words]
+        senders: list[str] = []
+        for message in messages:
+            for letter in message.letters:
+                if line.agent or letter.sender == LEAD or not (asked or self.memory.get("asked")):
+                    asked.append(letter.text)
+                    senders.append(letter.sender)
+                else:
+                    events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
+            events += self._from_client(line, message) + self._ran(line, message.command)
+        return (
+            events + self._asked(line, "\n\n".join(asked), sender=", ".join(dict.fromkeys(senders)))
+            if asked
+            else events
+        )
 
     def _asked(self, line: _Line, text: str, **facts: object) -> list[Captured]:
         """A request: of the user, or of who leads a team or sends a subagent."""
@@ -433,19 +451,6 @@ class _ClaudeTranscript(TranscriptReader):
         (ran,) = tool_events(origin, "", "Bash", given, "", (line.uuid,), failed=False, by_user=True)
         words = f"! {command}"
         return [replace(ran, source_key=line.key(_prompt_key(line, words), words))]
-
-    def _from_team(self, line: _Line, letters: Sequence[Letter]) -> list[Captured]:
-        """Messages of team mates: the first one opens a session of which nobody asked anything, the leader's all count.
-
-        What mates report to each other is not asked of anybody.
-        """
-        events: list[Captured] = []
-        for letter in letters:
-            if line.agent or letter.sender == LEAD or not self.memory.get("asked"):
-                events += self._asked(line, letter.text, sender=letter.sender)
-            else:
-                events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
-        return events
 
     def _from_client(self, line: _Line, message: Message) -> list[Captured]:
         """What background tasks and the client say. A task may report several times, each time something else."""
@@ -493,7 +498,7 @@ class _ClaudeTranscript(TranscriptReader):
         content = blocks_text(queued.get("prompt")).strip()
         message = Message() if is_task_record(content) else message_of(content, origin)
         events = self._from_client(line, message)
-        if line.agent or mode not in ("", "prompt"):
+        if line.agent or mode not in ("", "prompt") or queued.get("isMeta") is True:
             return events
         events += self._ran(line, message.command)
         key = f"queued:{text_of(queued, 'source_uuid') or line.uuid}"

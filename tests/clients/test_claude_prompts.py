@@ -234,6 +234,12 @@ def test_the_task_that_a_leader_gives_is_the_request_of_a_mates_session(transcri
     ]
 
 
+def test_several_messages_of_a_leader_in_one_line_are_one_request(transcript: Transcript) -> None:
+    both = letter("team-lead", "Mend the fence.") + "\n\n" + letter("team-lead", "Then paint it.")
+    (asked,) = transcript.write(transcript.say("user", both)).events()
+    assert (asked.text, asked.metadata["sender"]) == ("Mend the fence.\n\nThen paint it.", "team-lead")
+
+
 def test_what_mates_report_is_no_request_of_the_leaders_session(transcript: Transcript) -> None:
     transcript.write(transcript.say("user", "Mend the fence with a team."))
     assert len(transcript.events()) == 1
