@@ -392,6 +392,25 @@ async def test_imported_history_is_not_live(settings: Settings) -> None:
         assert "2026-01-09" not in await beginning(site, f"{place.versions}-{place.events}")
 
 
+async def test_live_says_when_nothing_happened_lately(settings: Settings) -> None:
+    day_ms = 24 * 60 * 60 * 1000
+    assert settings.now_ms
+    for now_ms, is_quiet in ((settings.now_ms - day_ms, False), (settings.now_ms, True)):
+        async with reading(replace(settings, now_ms=now_ms)) as reader:
+            assert ("Nothing has happened within the last day" in await reader.get("/live")) is is_quiet
+
+
+async def test_a_session_took_as_long_on_the_page_as_on_the_command_line(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn(
+            [
+                said("Paint the gate.", "2026-10-20T10:00:00Z"),
+                said("Painted.", "2026-10-20T10:18:50Z", role="assistant"),
+            ]
+        )
+        assert " 18 min " in text_of(await reader.get("/sessions"))
+
+
 async def test_what_a_hook_captured_is_live_whatever_its_clock_says(settings: Settings) -> None:
     async with reading(settings) as reader:
         app = await reader.app
