@@ -73,6 +73,8 @@ class CaptureState(StrEnum):
     OFF = "off"
     #: It is a team's memory, which laptops fill.
     TEAM = "team"
+    #: The settings cannot be read.
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def doctor(options: argparse.Namespace) -> int:
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         unusable = Problem("the settings cannot be used", str(error), fix)
-        found = Assessment([unusable], ["settings"], CaptureState.OFF)
+        found = Assessment([unusable], ["settings"], CaptureState.UNKNOWN)
     problems = found.problems
     if options.json:
         shape = found.shape() | {"checked": found.checked}

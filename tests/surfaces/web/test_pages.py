@@ -222,7 +222,9 @@ async def test_what_is_open_is_told_of_each_project_however_busy_another_is(blan
 async def test_a_model_that_was_not_asked_yet_is_told_as_set(settings: Settings) -> None:
     async with reading(settings) as reader:
         assert "0 · no model is set" in await reader.get("/")
-    with_model = replace(settings, summarizer=replace(settings.summarizer, kind="command", command=("cat",)))
+    # The cap keeps the pipeline from asking it before the page is read.
+    model = replace(settings.summarizer, kind="command", command=("cat",), daily_token_cap=1)
+    with_model = replace(settings, summarizer=model)
     async with reading(with_model) as reader:
         assert "0 · not asked yet" in await reader.get("/")
 
