@@ -18,7 +18,7 @@ from mcp_memory.capture.project import OWN_QUESTIONS, detect
 from mcp_memory.config import Settings, environment, system_timezone
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
-from mcp_memory.domain.events import NOTES_CLIENT, Captured, Event, EventType, Intake, Role
+from mcp_memory.domain.events import NOTES_CLIENT, NOTES_SESSION, Captured, Event, EventType, Intake, Role
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.segments import busy
@@ -286,7 +286,7 @@ class App:
         now = self.clock.now_ms()
         captured = Captured(
             client=NOTES_CLIENT,
-            session_id=f"notes:{author}:{root or label}" if author else f"notes:{root or label}",
+            session_id=NOTES_SESSION + (f"{author}:{root or label}" if author else root or label),
             source_key=f"note:{now}:{text}",
             timestamp_ms=now,
             event_type=EventType.NOTE,
@@ -337,6 +337,7 @@ class App:
             "compactions": compactions_shape(found),
             "lease": counts.lease,
             "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],
+            "failed": [picked(work, "stage what project reason") for work in await self.store.failures()],
         }
         if progress := revised(counts.revisions, ExtractiveSummarizer.revision):
             facts["rebuilding_summaries"] = dict(zip(("done", "of"), progress, strict=True))

@@ -207,6 +207,8 @@ class Settings:
     database, inbox = _Place("memory.db"), _Place("inbox.db")
     whoosh, spool = _Place("whoosh"), _Place("spool")
     token_file, config_file = _Place("token"), _Place("config.toml")
+    #: The sessions of browsers that look at the memory.
+    browsers = _Place("browsers")
     #: Who one is on a team's server; without it there is no team.
     account = _Place("team.json")
     #: What was last heard of it.

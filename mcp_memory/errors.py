@@ -10,11 +10,13 @@
     │   ├── NoProject           memory knows no project here, and none was named
     │   └── OutOfReach          it is of another project, and `[privacy] isolate` is on
     ├── NotAllowed              who asks may not do or see this
+    ├── TooMany                 several requests of the same kind are under way
     ├── StoreError              the database cannot be used
     │   ├── StoreBusy           another process holds it
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
     │   ├── StoreNewer          a later version wrote it
+    │   ├── StoreRejected       it does not take a value, now or later
     │   ├── StoreReplaced       another file has its name, or none
     │   └── StoreUnreachable    the server that has it cannot be reached, or refuses us
     ├── LeaseLost               another process took over the pipeline
@@ -23,6 +25,7 @@
     │   ├── TeamDenied          this user may not do that there
     │   ├── TeamRejected        it does not take this request, now or later
     │   └── TeamUnreachable     it cannot be reached, or asks to wait
+    │       └── TeamFailed      it failed at this request, for a reason that it did not foresee
     └── SummarizerError         a summary could not be made
         ├── ModelUnusable       the model cannot be asked with these settings
         │   ├── AuthRefused     the key is missing, wrong or not allowed to do this
@@ -126,6 +129,10 @@ class NotAllowed(MemoryFault):
     """Who asks may not do or see this."""
 
 
+class TooMany(MemoryFault):
+    """Several requests of the same kind are under way."""
+
+
 class StoreError(MemoryFault):
     """The database cannot be used."""
 
@@ -144,6 +151,10 @@ class StoreFull(StoreError):
 
 class StoreNewer(StoreError):
     """The database was written by a later version."""
+
+
+class StoreRejected(StoreError):
+    """The database does not take a value: written again, it would be refused again."""
 
 
 class StoreReplaced(StoreError):
@@ -180,6 +191,10 @@ class TeamUnreachable(TeamFault):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class TeamFailed(TeamUnreachable):
+    """The team's server failed at a request: because of what it holds, or because something is wrong there."""
 
 
 class SummarizerError(MemoryFault):

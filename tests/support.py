@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from mcp_memory.app import App, open_app
 from mcp_memory.clients.jsonl import event_of_line
@@ -31,6 +32,13 @@ needs_whoosh = pytest.mark.skipif(find_spec("whoosh") is None, reason="Whoosh-Re
 REPO = Path(__file__).parent.parent
 SHARED = REPO.parent / "shared"
 LATER = "2026-06-01T00:00:00Z"
+
+
+def fewer_examples(share: float, **options: Any) -> settings:
+    """Try only a share of the profile's examples, where each takes long."""
+    profile = settings.default
+    assert profile
+    return settings(max_examples=max(round(profile.max_examples * share), 1), **options)
 
 
 class StoppedClock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -9,8 +10,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import requires
+from importlib.metadata import packages_distributions, requires
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -118,6 +120,45 @@ def test_the_declared_dependencies_are_those_that_were_decided() -> None:
     assert "mcp>=2.3,<3" in project["dependencies"]
 
 
+def _distributions_of(lines: Iterable[str]) -> set[str]:
+    """Return the distributions that requirements name, those of their extras included (`psycopg[pool]`)."""
+    found: set[str] = set()
+    for requirement in map(Requirement, lines):
+        found.add(canonicalize_name(requirement.name))
+        needed = [Requirement(line) for line in requires(requirement.name) or ()] if requirement.extras else []
+        for each in needed:
+            if each.marker and any(each.marker.evaluate({"extra": extra}) for extra in requirement.extras):
+                found.add(canonicalize_name(each.name))
+    return found
+
+
+def _imported() -> dict[str, list[str]]:
+    """Return the packages of others that the program imports, each with the modules that do so."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((REPO / "mcp_memory").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.append(node.module)
+            for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"mcp_memory"}:
+                found.setdefault(name, []).append(str(path.relative_to(REPO)))
+    return found
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = _project()
+    extras = (line for lines in project["optional-dependencies"].values() for line in lines)
+    declared = _distributions_of([*project["dependencies"], *extras])
+    distributions, imported = packages_distributions(), _imported()
+    assert imported.keys() >= {"mcp", "h11", "psycopg_pool"}
+    missing = {
+        name: paths
+        for name, paths in imported.items()
+        if not declared & {canonicalize_name(each) for each in distributions.get(name, [name])}
+    }
+    assert missing == {}
+
+
 def test_what_the_extras_bring_is_tested_too() -> None:
     table = tomllib.loads((REPO / "pyproject.toml").read_text())
     extras = {requirement for extra in table["project"]["optional-dependencies"].values() for requirement in extra}
@@ -151,3 +192,19 @@ def test_the_virtual_environment_holds_only_what_the_lock_allows() -> None:
     installs = [line for line in steps.splitlines() if "pip install" in line]
     assert len(installs) == 2
     assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs make")
+def test_a_step_of_make_prints_one_line_and_its_output_only_if_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "venv").mkdir()
+
+    def install(pip: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "--always-make", f"VENV={tmp_path / 'venv'}", "PYTHON=true", f"PIP={pip}"]
+        return subprocess.run([*command, str(tmp_path / "venv" / ".ready")], cwd=REPO, capture_output=True, text=True)
+
+    done = install("echo chatter")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["Making", "Installing", "Installing"]
+    failed = install("sh -c 'echo the reason; exit 3'")
+    assert failed.returncode != 0
+    assert "the reason" in failed.stderr

@@ -57,6 +57,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_the_tour_shows_what_the_program_prints(sample_home: Path) -> None:
     page = TOUR.read_text("utf-8")
     commands = [found["words"] for found in _BLOCK.finditer(page)]
@@ -101,6 +102,7 @@ async def test_the_calls_of_the_readme_answer_as_the_tour_does_on_the_same_day(s
                 assert [part for part in shown.split("…") if " ".join(part.split()) not in answer] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_the_recipes_of_the_command_page_give_something(sample_home: Path) -> None:
     page = (REPO / "docs" / "CLI.md").read_text("utf-8").partition("## JSON recipes")[2].partition("\n## ")[0]

@@ -12,7 +12,7 @@ import pytest
 from bench.soak import Vitals, grown
 from tests.support import REPO
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs fork")]
 
 #: An import that nobody takes up again after it was killed.
 CARELESS = """

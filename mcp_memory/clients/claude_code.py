@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture.hook import CLAUDE_CODE
+from mcp_memory.clients.claude_prompts import HUMAN, LEAD, Letter, Message, is_task_record, message_of
 from mcp_memory.clients.claude_tools import (
+    TASK_LIST,
+    blocks_text,
     clip,
     compact_summary,
     failure_text,
     interrupted,
     is_own,
+    own_tasks,
     result_text,
     said,
     task_of,
     tool_events,
-    typed,
 )
+from mcp_memory.clients.cursor_transcript import matching_directory
 from mcp_memory.clients.lines import (
     TRANSCRIPT,
     HookCall,
@@ -41,7 +45,7 @@ from mcp_memory.clients.lines import (
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.clients.replies import CARRY_OUT, PLAN, REJECTED, refusal
-from mcp_memory.domain.events import Captured, EventType
+from mcp_memory.domain.events import Captured, EventType, Role
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
 _SILENT = (
@@ -54,7 +58,9 @@ _TYPES = frozenset("user assistant system attachment progress queue-operation pr
 _OPENERS = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
 #: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
 _DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment)"'), 600
-_TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
+_TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"', b'"queued_command"')
+#: What holds a folder for each directory that sessions run in.
+_FOLDERS = "projects"
 #: The client's titles of a session, and the field of each that holds it.
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _TITLE_CHARS = 300
@@ -84,9 +90,30 @@ def hook(payload: Mapping[str, Any], received_ms: int, client: str = CLAUDE_CODE
 def _prompt(call: HookCall) -> Reading | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
-    name = call.text("prompt_id")
+    name, message = call.text("prompt_id"), message_of(call.text("prompt"))
     key = f"prompt:{name}" if name else f"hook:{call.ms}"
-    return call.message(typed(call.text("prompt")), EventType.USER_MESSAGE, key, (name,))
+    asked = message.words or "\n\n".join(letter.text for letter in message.letters if letter.sender == LEAD)
+    reading = call.message(asked, EventType.USER_MESSAGE, key, (name,))
+    return replace(reading, fallback=tuple(_from_client(call, message)))
+
+
+def _from_client(origin: Origin, message: Message, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
+    """What background tasks and the client say in a user message.
+
+    One notification stands in several lines, and a subagent's own file has its answer too: so the keys have no line.
+    """
+    notices = list(message.notices)
+    for report in message.reports:
+        if report.task_id and report.result:
+            facts = {**origin.facts, "agent_id": report.task_id, "sidechain": True}
+            yield replace(origin, facts=facts).event(
+                f"agent-stop:{report.task_id}", EventType.SUBAGENT_STOP, report.result, source_ids
+            )
+        elif report.summary:
+            notices.append(report.summary)
+    for notice in notices:
+        event = origin.event(f"notice:{digest(notice)}", EventType.TOOL_RESULT, notice, source_ids)
+        yield replace(event, role=Role.SYSTEM)
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -95,12 +122,18 @@ def _tool(call: HookCall) -> Reading | None:
         return None
     if is_own(name, given, object_of(call.payload, "mcp_server").get("name")):
         return call.reading()
+    if name == TASK_LIST and (call.text("agent_id") or _is_of_team(call.path())):
+        return call.reading()  # the transcript leaves out what others have to do
     response = call.payload.get("tool_response")
     failed = call.text("hook_event_name") == "PostToolUseFailure"
     result = failure_text(call.payload.get("error")) if failed else result_text(name, given, response)
     stopped = call.payload.get("is_interrupt") or object_of(call.payload, "tool_response").get("interrupted")
     facts = {"is_interrupt": stopped is True, "task": task_of(name, given, response)}
     return call.reading(*tool_events(call, tool_id, name, given, result, (tool_id,), failed=failed, **facts))
+
+
+def _is_of_team(transcript: Path | None) -> bool:
+    return transcript is not None and any("teamName" in value for value in peek(transcript))
 
 
 def _stop_failure(call: HookCall) -> Reading:
@@ -189,13 +222,40 @@ class _Line(Origin):
 
     def tell(self, key: str, event_type: EventType, text: str, **metadata: object) -> Captured:
         """An event of this line; one without a key of its own is known by the line."""
-        key = key or f"line:{self.uuid or digest(f'{self.ms} {text}')}"
-        return self.event(key, event_type, text, (self.uuid,), **self.metadata(), **metadata)
+        return self.event(self.key(key, text), event_type, text, (self.uuid,), **self.metadata(), **metadata)
+
+    def key(self, key: str, text: str) -> str:
+        return key or f"line:{self.uuid or digest(f'{self.ms} {text}')}"
 
     def metadata(self) -> dict[str, object]:
         """What every event of the line has in its metadata."""
         prompt, branch = self.text("promptId"), self.text("gitBranch")
         return {"prompt_id": prompt, "branch": branch, "agent_id": self.agent, "sidechain": bool(self.agent)}
+
+
+def _directory_in(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        for raw in file:
+            found = parse(raw)[0] if b'"cwd"' in raw else []
+            if cwd := next(filter(None, (text_of(value, "cwd") for value in found)), ""):
+                return cwd
+    return ""
+
+
+def _directory_by_folder(path: Path) -> str:
+    """The directory that a transcript's folder is named after, with a hyphen for all but letters and digits."""
+    parts = path.parts
+    folder = parts[parts.index(_FOLDERS) + 1] if _FOLDERS in parts[:-2] else ""
+    name = re.sub("-+", "-", folder).strip("-")
+    if not folder.startswith("-") or not name:
+        return ""
+    return str(matching_directory(Path(path.anchor or "/"), name) or "/" + name.replace("-", "/"))
+
+
+def _prompt_key(line: _Line, text: str) -> str:
+    """The key of a prompt that a hook tells too; empty in early versions, which named no prompts."""
+    prompt_id = line.text("promptId")
+    return f"prompt:{prompt_id}:{digest(text)}" if prompt_id else ""
 
 
 def _names(value: Mapping[str, Any]) -> tuple[str, str]:
@@ -210,6 +270,12 @@ def _names(value: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class _ClaudeTranscript(TranscriptReader):
+    def __init__(self, path: Path, state: TranscriptState) -> None:
+        super().__init__(path, state)
+        #: What the line that is being read changes in the memory, once it is done.
+        self._pending: dict[str, Any] = {}
+        self._ahead: str | None = None
+
     def take(self, value: dict[str, Any]) -> list[Captured]:
         events, waiting = self._take(value), self.memory.get("titles", {})
         for name in (text_of(value, "uuid"), text_of(value, "sessionId")) if waiting and "timestamp" in value else ():
@@ -229,6 +295,8 @@ class _ClaudeTranscript(TranscriptReader):
             return self._title(value)
         if kind == "queue-operation":
             return self._queue(self._line(value))
+        if kind == "attachment" and object_of(value, "attachment").get("type") == "queued_command":
+            return self._queued(self._line(value))
         if kind == "system" and value.get("subtype") == "compact_boundary":
             facts = object_of(value, "compactMetadata")
             trigger, tokens = facts.get("trigger"), facts.get("preTokens")
@@ -247,6 +315,8 @@ class _ClaudeTranscript(TranscriptReader):
             self.memory.get("titles", {}).pop(name, None)
             if name == PLAN:
                 self.memory.pop(PLAN, None)
+        self.memory |= self._pending
+        self._pending.clear()
 
     def rest(self) -> Iterator[Captured]:
         """A subagent has finished when its last line is a text: then this is its answer."""
@@ -263,7 +333,7 @@ class _ClaudeTranscript(TranscriptReader):
     def _line(self, value: Mapping[str, Any]) -> _Line:
         names = _names(value)
         ms = self.moment(value.get("timestamp"))
-        self.memory["cwd"] = cwd = text_of(value, "cwd") or self.memory.get("cwd", "")
+        self.memory["cwd"] = cwd = text_of(value, "cwd") or self.memory.get("cwd") or self._directory()
         agent = ""
         if value.get("isSidechain") is True:
             agent = text_of(value, "agentId")
@@ -274,6 +344,12 @@ class _ClaudeTranscript(TranscriptReader):
                     self.memory["side"] = names[1]
                 agent = str(self.memory.get("side") or names[1])
         return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
+
+    def _directory(self) -> str:
+        """The directory of the first line that has one, for the lines before it; else what the file's folder names."""
+        if self._ahead is None:
+            self._ahead = _directory_in(self.path) or _directory_by_folder(self.path)
+        return self._ahead
 
     def _title(self, value: Mapping[str, Any]) -> list[Captured]:
         """A title. One of them is of what ends with a line that it names, and mostly stands before it.
@@ -324,7 +400,8 @@ class _ClaudeTranscript(TranscriptReader):
 
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
-            return []
+            content = blocks_text(object_of(line.value, "message").get("content"))
+            return self._from_team(line, message_of(content).letters)
         if line.value.get("isCompactSummary") is True:
             facts = self.memory.pop("compaction", {})
             text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
@@ -337,40 +414,117 @@ class _ClaudeTranscript(TranscriptReader):
         if any(map(interrupted, texts)):
             stopped = line.tell("", EventType.ASSISTANT_STOP, "Interrupted by the user", is_interrupt=True)
             return events if line.agent else [*events, stopped]
-        text = "\n\n".join(filter(None, map(typed, texts)))
+        # Whatever encloses the task of a subagent, it is what the subagent is asked.
+        origin = HUMAN if line.agent else text_of(object_of(line.value, "origin"), "kind")
+        messages = [message_of(text, origin) for text in texts]
+        for message in messages:
+            events += self._from_team(line, message.letters) + self._from_client(line, message)
+            events += self._ran(line, message.command)
+        text = "\n\n".join(filter(None, (message.words for message in messages)))
         if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
             text = "[image]"
-        if not text:
-            return events
-        events += self._planned(text)
+        return [*events, *self._asked(line, text)] if text else events
+
+    def _asked(self, line: _Line, text: str, **facts: object) -> list[Captured]:
+        """A request: of the user, or of who leads a team or sends a subagent."""
+        events = self._planned(text)
         if line.agent:
             return [*events, line.tell(f"agent-start:{line.agent}", EventType.SUBAGENT_START, text)]
-        name, prompt_id = digest(text), line.text("promptId")
+        name = digest(text)
+        self._pending |= {"asked": True, "queue": [one for one in self._waiting() if one[1] != name]}
         if line.ms - self.memory.get("injected", {}).get(name, -_SAME_PROMPT_MS - 1) <= _SAME_PROMPT_MS:
             return events
-        key = f"prompt:{prompt_id}:{name}" if prompt_id else ""
-        return [*events, line.tell(key, EventType.USER_MESSAGE, text)]
+        return [*events, line.tell(_prompt_key(line, text), EventType.USER_MESSAGE, text, **facts)]
+
+    def _ran(self, line: _Line, command: str) -> list[Captured]:
+        """A command that the user ran in the client's shell, which asks nothing of the model."""
+        if not command or line.agent or is_own("Bash", {"command": command}):
+            return []
+        origin, given = replace(line, facts=line.metadata()), {"command": command}
+        (ran,) = tool_events(origin, "", "Bash", given, "", (line.uuid,), failed=False, by_user=True)
+        words = f"! {command}"
+        return [replace(ran, source_key=line.key(_prompt_key(line, words), words))]
+
+    def _from_team(self, line: _Line, letters: Sequence[Letter]) -> list[Captured]:
+        """Messages of team mates: the first one opens a session of which nobody asked anything, the leader's all count.
+
+        What mates report to each other is not asked of anybody.
+        """
+        events: list[Captured] = []
+        for letter in letters:
+            if line.agent or letter.sender == LEAD or not self.memory.get("asked"):
+                events += self._asked(line, letter.text, sender=letter.sender)
+            else:
+                events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
+        return events
+
+    def _from_client(self, line: _Line, message: Message) -> list[Captured]:
+        """What background tasks and the client say. A task may report several times, each time something else."""
+        if line.agent:
+            return []
+        events = list(_from_client(replace(line, facts=line.metadata()), message, (line.uuid,)))
+        for place, event in enumerate(events):
+            if event.event_type is EventType.SUBAGENT_STOP:
+                name = digest(event.text)
+                if self.memory.get("reports", {}).get(event.source_key, name) != name:
+                    events[place] = replace(event, source_key=f"{event.source_key}:{name}")
+                else:
+                    self.remember("reports", event.source_key, name, _PENDING_TOOLS)
+        return events
 
     def _queue(self, line: _Line) -> list[Captured]:
         """A prompt typed while the model works waits in a queue; removed from there, it went into the running turn.
 
-        No other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first line.
+        Mostly no other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first
+        line. What the client puts there is told at once, and never waits with what was typed.
         """
-        waiting: list[int] = self.memory.setdefault("queue", [])
-        operation = line.text("operation")
+        content, operation, waiting = line.text("content"), line.text("operation"), self._waiting()
+        message = Message() if is_task_record(content) else message_of(content)
+        told, name = self._from_client(line, message), digest(message.words) if message.words else ""
         if operation == "enqueue":
-            waiting.append(self.keep(line.value))
-            del waiting[:-_PENDING_PROMPTS]
-            return []
+            waiting += [[self.keep(line.value), name]] if name else []
+            self._pending["queue"] = waiting[-_PENDING_PROMPTS:]
+            return told
         if operation not in ("remove", "dequeue"):
-            waiting.clear()
-            return []
-        queued = self.kept(waiting.pop(0)) if waiting else []
-        text = typed(text_of(queued[-1], "content")) if queued else ""
+            self._pending["queue"] = []
+            return told
+        # Newer versions say which one; of others it is the first.
+        leaving = [one for one in waiting if one[1] == name or not content][:1]
+        self._pending["queue"] = [one for one in waiting if one not in leaving]
+        texts = [message_of(text_of(value, "content")).words for place, _ in leaving for value in self.kept(place)]
+        text = message.words or next(filter(None, texts), "")
         if not text or operation == "dequeue":
+            return told
+        return [*told, *self._into_turn(line, text, f"queued:{line.ms}:{digest(text)}", "removed", "attached")]
+
+    def _queued(self, line: _Line) -> list[Captured]:
+        """A prompt or a notification from the queue, as the running turn was given it."""
+        queued = object_of(line.value, "attachment")
+        origin, mode = text_of(object_of(queued, "origin"), "kind"), text_of(queued, "commandMode")
+        content = blocks_text(queued.get("prompt")).strip()
+        message = Message() if is_task_record(content) else message_of(content, origin)
+        events = self._from_client(line, message)
+        if line.agent or mode not in ("", "prompt"):
+            return events
+        events += self._ran(line, message.command)
+        key = f"queued:{text_of(queued, 'source_uuid') or line.uuid}"
+        return [*events, *self._into_turn(line, message.words, key, "attached", "removed")] if message.words else events
+
+    def _into_turn(self, line: _Line, text: str, key: str, way: str, other: str) -> list[Captured]:
+        """Words that went into a running turn. Two lines may hold them: the queue's and the turn's."""
+        name = digest(text)
+        self._pending["asked"] = True
+        twins = dict(self.memory.get(other, {}))
+        if twins.pop(name, None) is not None:
+            self._pending[other] = twins
             return []
-        self.remember("injected", digest(text), line.ms, _PENDING_PROMPTS)
-        return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
+        self.remember("injected", name, line.ms, _PENDING_PROMPTS)
+        self.remember(way, name, line.ms, _PENDING_PROMPTS)
+        return [line.tell(key, EventType.USER_MESSAGE, text, queued=True)]
+
+    def _waiting(self) -> list[list[Any]]:
+        """The prompts in the queue, each with its place and its digest; an earlier version kept no such pairs."""
+        return [one for one in self.memory.get("queue", []) if isinstance(one, list)]
 
     def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> list[Captured]:
         tool_id = text_of(block, "tool_use_id")
@@ -398,8 +552,22 @@ class _ClaudeTranscript(TranscriptReader):
             return []
         stopped = own is not None and own.get("interrupted") is True
         origin, ids = replace(line, facts=line.metadata()), (line.uuid, use_uuid)
-        facts = {"is_interrupt": stopped, "task": task_of(name, given, own or content)}
+        task = task_of(name, given, own or content)
+        if line.text("teamName"):
+            if task:
+                self._pending["tasks"] = {**self._tasks, task: True}
+            elif name == TASK_LIST:
+                result = own_tasks(own or content, self._tasks)
+                if not result:
+                    return []
+        facts = {"is_interrupt": stopped, "task": task}
         return tool_events(origin, tool_id, name, given, result, ids, failed=failed, **facts)
+
+    @property
+    def _tasks(self) -> dict[str, bool]:
+        """The tasks that this session has made or changed, of all those that its team has."""
+        tasks: dict[str, bool] = self.memory.get("tasks", {})
+        return tasks
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
         """Name and input of a call, and the name of the line that made it."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.capture.remote import normalized
 from mcp_memory.clients.claude_tools import compact_summary, said
 from mcp_memory.clients.codex_tools import PendingCalls, called, content_text, output_of, tool_event, typed
 from mcp_memory.clients.lines import (
@@ -190,6 +191,7 @@ class _Rollout(TranscriptReader):
         if not session:
             raise UnreadableLine("session_meta without an id")
         memory |= {"own": own, "session": session, "cwd": text_of(meta, "cwd")}
+        memory["remote"] = normalized(text_of(meta.get("git"), "repository_url"))
         if parent or source or own not in ("", session):
             memory["agent"] = own
         if isinstance(source, str) and source in _INTERNAL:
@@ -204,7 +206,8 @@ class _Rollout(TranscriptReader):
             memory |= {"session": name[1], "own": name[1]}
         turn, agent = turn or memory.get("turn", ""), memory.get("agent", "")
         facts = {"turn_id": turn, "model": memory.get("model", ""), "agent_id": agent, "sidechain": bool(agent)}
-        return Origin(_CLIENT, str(memory["session"]), ms, TRANSCRIPT, memory.get("cwd", ""), facts)
+        cwd, remote = memory.get("cwd", ""), memory.get("remote", "")
+        return Origin(_CLIENT, str(memory["session"]), ms, TRANSCRIPT, cwd, facts, remote=remote)
 
     def _message(self, item: Mapping[str, Any], origin: Origin) -> list[Captured]:
         turn, agent, name = str(origin.facts["turn_id"]), origin.facts["agent_id"], text_of(item, "id")
@@ -235,8 +238,12 @@ class _Rollout(TranscriptReader):
         if not text:
             return []
         key = f"reply:{name}" if name else f"line:{ms}:{digest(text)}"
-        usage = self.memory.pop("usage", None)
-        return [self._origin(ms, turn).event(key, EventType.ASSISTANT_MESSAGE, text, (name,), usage=usage)]
+        facts = {"usage": self.memory.pop("usage", None), "phase": self._phase(place)}
+        return [self._origin(ms, turn).event(key, EventType.ASSISTANT_MESSAGE, text, (name,), **facts)]
+
+    def _phase(self, place: object) -> str:
+        """Whether a reply is `commentary` on work in progress or a `final_answer`, where the client says so."""
+        return next((phase for item in self.kept(place) if (phase := text_of(item, "phase"))), "")
 
     def _replied(self, place: object) -> str:
         """The text of a reply that was read before."""

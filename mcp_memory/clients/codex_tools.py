@@ -133,6 +133,7 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
     if not name or name in _BOOKKEEPING or claude_tools.is_own(name, given, server):
         return None
     result, files = output.text.strip("\n").rstrip(), list[str]()
+    facts: dict[str, object] = {}
     refused = bool(_DECLINED.fullmatch(result.strip()))
     failed = refused or output.failed or bool(output.exit_code)
     if name == "apply_patch":
@@ -146,7 +147,7 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
     elif name == "update_plan" and isinstance(given.get("plan"), list):
         head, result = name, checklist(objects_of(given, "plan"), "step")
     else:
-        head = claude_tools.headline(name, given, origin.cwd, failed=failed)
+        head, facts = claude_tools.call_head(name, given, origin.cwd, failed=failed)
         files = [relative(text_of(given, "path"), origin.cwd)] if name == "view_image" else []
     if refused:
         result = REFUSED
@@ -162,6 +163,7 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
         failed=failed,
         refused=refused,
         is_interrupt=output.text == _ABORTED,
+        **facts,
     )
 
 

@@ -132,8 +132,8 @@ def _tool_call(call: HookCall, name: str, given: Mapping[str, Any], result: str,
         return call.reading()
     path = next(filter(None, (text_of(given, key) for key in _FILE_FIELDS)), "")
     if is_shell:
-        line = claude_tools.headline("Bash", given, call.cwd, failed=facts.get("failed") is True)
-        short = line.removeprefix("Bash").removeprefix(": ")
+        line, lines = claude_tools.call_head("Bash", given, call.cwd, failed=facts.get("failed") is True)
+        short, facts = line.removeprefix("Bash").removeprefix(": "), {**facts, **lines}
     elif path and kind not in ("grep", "glob"):
         short = relative(path, call.cwd)
     else:

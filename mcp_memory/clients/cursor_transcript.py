@@ -177,10 +177,10 @@ def directory_of(path: Path) -> str:
     if _FOLDER not in parts or parts.index(_FOLDER) == 0:
         return ""
     name = parts[parts.index(_FOLDER) - 1]
-    return str(_matching(Path(path.anchor or "/"), name) or "/" + name.replace("-", "/"))
+    return str(matching_directory(Path(path.anchor or "/"), name) or "/" + name.replace("-", "/"))
 
 
-def _matching(folder: Path, name: str) -> Path | None:
+def matching_directory(folder: Path, name: str) -> Path | None:
     """The directory whose path, with a hyphen for whatever is neither letter nor digit, reads as the name."""
     if not name:
         return folder
@@ -191,7 +191,7 @@ def _matching(folder: Path, name: str) -> Path | None:
     for one in inner:
         hint = _NOT_ALPHANUMERIC.sub("-", one.name).strip("-")
         if hint and (name == hint or name.startswith(hint + "-")):
-            found = _matching(one, name[len(hint) + 1 :])
+            found = matching_directory(one, name[len(hint) + 1 :])
             if found:
                 return found
     return None

@@ -182,7 +182,8 @@ def _tool_event(
     short = clip(one_line(short), SHORT)
     head = f"{name}: {short}" if short else name
     if name == _SHELL:
-        head = claude_tools.headline("Bash", given, cwd, failed=failed).replace("Bash", _SHELL, 1)
+        head, lines = claude_tools.call_head("Bash", given, cwd, failed=failed)
+        head, facts = head.replace("Bash", _SHELL, 1), {**facts, **lines}
     if error:
         result = _FENCE.sub("", error).strip()
     text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))).rstrip())

@@ -65,6 +65,8 @@ class Origin:
     via: str
     cwd: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    #: The repository's remote as the client recorded it, normalized.
+    remote: str = field(default="", kw_only=True)
 
     def event(
         self, key: str, event_type: EventType, text: str, source_ids: tuple[str, ...] = (), **metadata: object
@@ -81,6 +83,7 @@ class Origin:
             source_ids=tuple(filter(None, source_ids)),
             metadata={name: value for name, value in known.items() if value not in _NOTHING},
             cwd=self.cwd,
+            remote=self.remote,
         )
 
 

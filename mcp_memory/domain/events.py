@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -91,6 +91,9 @@ LIFECYCLE = frozenset(
 )
 
 
+#: The client under whose name notes are kept, and how the name of a project's notes begins. They are no session.
+NOTES_CLIENT, NOTES_SESSION = "mcp-memory", "notes:"
+
 #: Who of a team may read an event.
 PRIVATE, TEAM = "private", "team"
 
@@ -165,6 +168,21 @@ class Event:
         return self.event_type not in LIFECYCLE and bool(self.text) and not self.text.isspace()
 
     @property
+    def is_commentary(self) -> bool:
+        """Whether an agent only narrates its work in progress, as its client marks it."""
+        return self.metadata.get("phase") == "commentary"
+
+    @property
+    def call_end(self) -> int:
+        """Where the lines end that name a call: after the first one, or after those of a shell script."""
+        lines, end = self.metadata.get("call_lines"), -1
+        for _ in range(lines if isinstance(lines, int) and lines > 1 else 1):
+            end = self.text.find("\n", end + 1)
+            if end < 0:
+                return len(self.text)
+        return end
+
+    @property
     def outcome(self) -> Outcome | None:
         """Whether the user refused a call, or says why; whether it failed, or the user stopped the agent at it."""
         facts, is_tool = self.metadata, self.event_type is EventType.TOOL_RESULT
@@ -194,6 +212,17 @@ class Intake:
 
 #: What was said, in contrast to what tools and the client did.
 MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.NOTE)
+
+
+#: The `source` of a title that the user gave; a title of any other source is the client's own.
+USER_TITLE = "custom-title"
+
+
+def given_title(events: Iterable[Event]) -> Event | None:
+    """Return the title that holds of these events of a session: the user's latest, else the client's latest."""
+    titles = [event for event in events if event.event_type is EventType.SESSION_TITLE and event.says_something]
+    titles.sort(key=lambda title: (title.metadata.get("source") == USER_TITLE, title.timestamp_ms))
+    return titles[-1] if titles else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from mcp_memory.domain.events import Event, parse_ulid, ulid
+from mcp_memory.domain.events import NOTES_CLIENT, Event, parse_ulid, ulid
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import SEE_GRIPS, BadId
@@ -229,12 +229,19 @@ class Node:
     weight: int = 0
     #: Whose session a segment is of, in the memory of a team.
     author: str = ""
+    #: The client of a segment's session.
+    client: str = ""
     #: That of the extractive summarizer which writes it; none if a model does.
     revision: int | None = None
 
     @property
     def level(self) -> Level:
         return self.ref.level
+
+    @property
+    def holds_notes(self) -> bool:
+        """Whether it is a segment of notes and not of a session."""
+        return self.client == NOTES_CLIENT
 
     @property
     def node_id(self) -> str:

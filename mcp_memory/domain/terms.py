@@ -16,7 +16,17 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
-from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, forms, has_unspaced_script, identifier_parts, porter, root
+from mcp_memory.domain.text import (
+    STOP_WORDS,
+    UNSPACED_RUN,
+    Memo,
+    bigrams,
+    forms,
+    has_unspaced_script,
+    identifier_parts,
+    root,
+    with_double_s,
+)
 from mcp_memory.lexicon import words as listed
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
@@ -29,15 +39,14 @@ _KINDS = bytes(
     for code in range(256)
 )
 _CHANGES = (b"aA", b"0A", b"AAa")
-_UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
-)
+_SHARP_S = re.compile(r"[^\W_]*[ßẞ][^\W_]*")
 #: What a question is made of: quoted strings and what stands between two blanks.
 #: Single quotes only begin before a word and end after one, unlike the apostrophes of don't and users'.
 CHUNK = re.compile(
     r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|[“„][^“”\n]{2,200}[“”]|«[^»\n]{2,200}»"
     r"|(?<!\w)'[^'\n]{2,200}'(?!\w)|(?<!\w)‘[^‘’\n]{2,200}’(?!\w)|\S+"
 )
+_OPENING, _CLOSING = "([{<\"'`“”„‘«*_", ".,;:?!)]}>\"'`“”’»*_"
 _CLOSED_BY = {'"': '"', "`": "`", "'": "'", "‘": "’", "“": "”", "„": "“”", "«": "»"}
 TOKEN = re.compile(r"[^\W_]+")
 #: Tried only where a word begins, and without going back: an endless word is read once.
@@ -137,7 +146,7 @@ def shorten_tool(text: str, head: int = TOOL_HEAD, tail: int = TOOL_TAIL, most: 
 
 
 def hidden_parts(text: str) -> str:
-    """The words inside camelCase identifiers, each identifier once, then the bigrams of unspaced scripts.
+    """The words inside camelCase identifiers, bigrams of unspaced scripts, and words with ss for ß, each once.
 
     What `_CAMEL` tells is told here by where the kind of letter changes: the text is looked at as a row of kinds, in
     which such a change is found three times as fast as by the expression.
@@ -153,7 +162,9 @@ def hidden_parts(text: str) -> str:
             at = kinds.find(change, end)
     parts = [_SPREAD[word] if len(word) < _LONG else _spread(word) for word in found]
     if has_unspaced_script(text):
-        parts += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
+        parts += [" ".join(bigrams(run)) for run in UNSPACED_RUN.findall(text)]
+    if "ß" in text or "ẞ" in text:
+        parts += dict.fromkeys(map(with_double_s, _SHARP_S.findall(text)))
     return " . ".join(parts)
 
 
@@ -172,13 +183,14 @@ def terms_of(query: str) -> list[Term]:
     # Letters in one piece with their accents; one Turkish letter would come in two pieces when lowered.
     query = unicodedata.normalize("NFC", query[:20_000]).replace("İ", "I")
     for chunk in CHUNK.findall(query):
-        low = chunk.lower().rstrip(".,;:?!)")
+        low = chunk.lower()
         terms = _terms_of_chunk(chunk)
-        if parts := _ROOTS.get((root(before), low)):
-            terms = [compound_term(f"{before} {low}", parts), *terms]
+        # Brackets and quotes may stand around both words, but no sign between them.
+        if parts := _ROOTS.get((root(before), low.rstrip(_CLOSING))):
+            terms = [compound_term(f"{before} {low.rstrip(_CLOSING)}", parts), *terms]
         for term in terms:
             found.setdefault(term.match, term)
-        before = low
+        before = low.lstrip(_OPENING)
         if len(found) >= MAX_TERMS * 4:
             break
     # Fillers and single letters are noise, unless there is nothing else.
@@ -236,7 +248,7 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
 
 def _unspaced_terms(text: str) -> list[Term]:
     terms = []
-    for run in _UNSPACED.findall(text):
+    for run in UNSPACED_RUN.findall(text):
         pairs = bigrams(run)
         if len(run) == 1:
             terms.append(Term(run, (run,), 1.0, ((run,),), prefix=True))
@@ -244,7 +256,7 @@ def _unspaced_terms(text: str) -> list[Term]:
             terms.append(Term(run, (run,), 1.5, (tuple(pairs),)))
         else:
             terms += [Term(pair, (pair,), 0.5, ((pair,),)) for pair in dict.fromkeys(pairs)]
-    rest = _UNSPACED.sub(" ", text)
+    rest = UNSPACED_RUN.sub(" ", text)
     return terms + [_word(word.lower()) for word in TOKEN.findall(rest)]
 
 
@@ -413,29 +425,3 @@ def scannable(terms: Sequence[Term], counts: Mapping[str, int], documents: int) 
             chosen.append(term)
             scanned += count
     return chosen
-
-
-#: What is longer is no word that anyone would ask for, but a key or a blob; its beginning finds it.
-_LONGEST_WORD = 64
-_WORD = re.compile(r"[^\W_]+")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-
-
-class _Plain(dict[int, str]):
-    """Latin letters without their accents, found out once for each; in other scripts a mark makes another letter."""
-
-    def __missing__(self, code: int) -> str:
-        apart = unicodedata.normalize("NFD", chr(code))
-        self[code] = plain = apart[0] if len(apart) > 1 and apart[0].isascii() else chr(code)
-        return plain
-
-
-_PLAIN = _Plain()
-
-
-def index_words(text: str) -> list[str]:
-    """The words of a text as the index's tokenizer sees them: lower case, without accents, stemmed, in their order."""
-    low = text.lower()
-    if not low.isascii():
-        low = _ACCENTS.sub("", low.translate(_PLAIN))
-    return [porter(word[:_LONGEST_WORD], True) for word in _WORD.findall(low)]

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from mcp_memory import lexicon
+from mcp_memory.capture.characters import IGNORABLE, SHAPING, UNSPACED
 
 T = TypeVar("T")
 
@@ -44,13 +45,9 @@ class Memo(dict[str, T], Generic[T]):
         return answer
 
 
-#: Every default-ignorable code point of Unicode (DerivedCoreProperties): a model reads what no screen shows.
-_IGNORABLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-#: Besides them control characters but newline and tab, other line ends, and marks of notes between lines.
-HIDDEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb{_IGNORABLE}]")
+#: What no screen shows, and besides it control characters but newline and tab, other line ends, and marks of notes
+#: between lines.
+HIDDEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb{IGNORABLE}]")
 _DASHES = r"\-_:.\u2010-\u2015\u2212\ufe58\ufe63\uff0d\uff1a"
 #: The beginning of a tag in any spelling: spaced, escaped, full-width; its name, and the next word, which may be part
 #: of the name.
@@ -151,10 +148,7 @@ _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 # The same for plain English, which is most of what is read, and several times faster.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 
-# Han, kana, Hangul, Thai, Lao, Khmer and Burmese. Hangul is spaced, but its particles cling to the word before.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
-_UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 
 # Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
 _ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
@@ -168,10 +162,7 @@ _PARTS = re.compile(
 )
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_UNSAFE = re.compile(f"(?![{SHAPING}])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffb\ud800-\udfff{IGNORABLE}]")
 _TAG = re.compile(
     r"(?:</|(?<!\w)<)[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"']+))*\s*/?>|<[A-Za-z][\w:.-]*\s*/>"
 )
@@ -246,7 +237,7 @@ def identifier_parts(word: str) -> list[str]:
 
 def has_unspaced_script(text: str) -> bool:
     """Whether the text holds a script whose words cannot be told by spaces."""
-    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
+    return not text.isascii() and UNSPACED_RUN.search(text) is not None
 
 
 def bigrams(text: str) -> list[str]:
@@ -254,7 +245,7 @@ def bigrams(text: str) -> list[str]:
     if not has_unspaced_script(text):
         return []
     pairs: list[str] = []
-    for run in _UNSPACED_RUN.findall(text):
+    for run in UNSPACED_RUN.findall(text):
         pairs.extend([run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1)))
     return pairs
 
@@ -268,7 +259,7 @@ def terms(text: str) -> frozenset[str]:
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of what stands between two blanks. The same few thousand words come back all the time."""
     if not chunk.isascii():
-        found = [inflected(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)]
+        found = [inflected(word) for word in words(chunk) if word not in STOP_WORDS and not UNSPACED_RUN.match(word)]
         return (*found, *bigrams(chunk))
     word = chunk if chunk.isalnum() else chunk[:-1]
     if word.isalnum():
@@ -339,15 +330,32 @@ _SECOND = {
 }
 _THIRD = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
 _FOURTH = dict.fromkeys("ement ance ence able ible ment ant ent ism ate iti ous ive ize ion al er ic ou".split(), "")
-#: Where German has a letter of its own for ss, which not everyone can or may write: after a long vowel.
-_LONG_S = re.compile(r"([aou]|ei|ie)ss")
+#: FTS5 stems no longer words, in bytes.
+LONGEST_STEMMED = 64
 
 
 @lru_cache(maxsize=1 << 16)
-def porter(word: str, in_index: bool = False) -> str:
-    """The stem of a lower-case word; with digits or letters other than a to z, as in `429s`, only in the index."""
-    if not (2 < len(word.encode()) <= 64 if in_index else _has_stem(word)):
+def porter(word: str) -> str:
+    """Return the stem of a lower-case word; one with digits or letters other than a to z is left as it is."""
+    return _stem(word) if _has_stem(word) else word
+
+
+@lru_cache(maxsize=1 << 16)
+def index_stem(word: str) -> str:
+    """Return the stem that FTS5 stores for a folded word.
+
+    FTS5 applies Porter's rules to the bytes of UTF-8, so that a letter such as ß counts as two consonants.
+    """
+    if word.isascii():
+        return _stem(word) if 2 < len(word) <= LONGEST_STEMMED else word
+    coded = word.encode()
+    if not 2 < len(coded) <= LONGEST_STEMMED:
         return word
+    # A doubled last byte is cut in half as a doubled letter is, which leaves no valid character.
+    return _stem(coded.decode("latin-1")).encode("latin-1").decode("utf-8", "replace")
+
+
+def _stem(word: str) -> str:
     word = _without_inflection(word)
     for endings, least in ((_SECOND, 0), (_THIRD, 0), (_FOURTH, 1)):
         # Only the longest ending that fits counts, whether or not enough stands before it.
@@ -378,12 +386,12 @@ def inflected(word: str) -> str:
 
 
 def _has_stem(word: str) -> bool:
-    return len(word) > 2 and word.isascii() and word.isalpha()
+    return 2 < len(word) <= LONGEST_STEMMED and word.isascii() and word.isalpha()
 
 
 def _without_inflection(word: str) -> str:
-    """Without plural, -ed and -ing."""
-    if word.endswith(("sses", "ies")):
+    """Without plural, -ed and -ing. As in FTS5, an ending is only one if something stands before it."""
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
@@ -392,15 +400,15 @@ def _without_inflection(word: str) -> str:
 
 
 def _past_and_progress(word: str) -> str:
-    if word.endswith("eed"):
+    if word.endswith("eed") and len(word) > 3:
         return word[:-1] if _measure(word[:-3]) > 0 else word
     ending = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
     if not ending or "v" not in _shape(word[:-ending]):
         return word
     word = word[:-ending]
-    if word.endswith(("at", "bl", "iz")):
+    if word.endswith(("at", "bl", "iz")) and len(word) > 2:
         return word + "e"
-    if len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c" and word[-1] not in "lsz":
+    if len(word) > 1 and word[-1] == word[-2] and word[-1] not in "aeioulsz":
         return word[:-1]
     return word + "e" if _measure(word) == 1 and _closed(word) else word
 
@@ -431,7 +439,7 @@ _SPELLED = {porter(form): kin for kin in _KIN for form in kin}
 @lru_cache(maxsize=1 << 16)
 def root(word: str) -> str:
     """What all forms of a lower-case word have in common: the stem of its regular form, in its first spelling."""
-    word = word.replace("ß", "ss")
+    word = with_double_s(word)
     stem = porter(_BASE.get(word, word))
     spelled = _SPELLED.get(stem)
     return porter(spelled[0]) if spelled else stem
@@ -440,8 +448,12 @@ def root(word: str) -> str:
 def forms(word: str) -> tuple[str, ...]:
     """The word with its irregular forms and other spellings, which the index keeps apart."""
     known = _FORMS.get(_BASE.get(word, word)) or _SPELLED.get(porter(word)) or (word,)
-    other = word.replace("ß", "ss") if "ß" in word else _LONG_S.sub(r"\1ß", word, count=1)
-    return known if other == word else (*known, other)
+    return (*known, with_double_s(word)) if "ß" in word else known
+
+
+def with_double_s(text: str) -> str:
+    """The text with ss for ß, which not everyone can or may write. The index holds such words in both spellings."""
+    return text.replace("ß", "ss").replace("ẞ", "SS")
 
 
 def beginning(word: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from mcp_memory.domain.budget import in_parts
-from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.events import Event, EventType, Role, given_title
 from mcp_memory.domain.nodes import (
     Bullet,
     Depth,
@@ -157,9 +157,11 @@ class ModelSummarizer:
 
         depth, draft = await deepening(tokens, work)
         title, keywords = _named(draft, task, spare.keywords)
+        # A title that was given to the session comes first, as it does where no model is asked.
+        title = spare.title if given_title(events) else title or spare.title
         bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE], point.kind) for point in draft.points)
-        metrics = self._measured(tokens, depth, title or spare.title, bullets, keywords)
-        return SegmentSummary(title or spare.title, bullets, keywords, draft.written_by, metrics)
+        metrics = self._measured(tokens, depth, title, bullets, keywords)
+        return SegmentSummary(title, bullets, keywords, draft.written_by, metrics)
 
     async def rollup(
         self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""

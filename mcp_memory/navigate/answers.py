@@ -327,13 +327,15 @@ class Answers:
         return await self.with_team("browse_time", {"when": when, "topic": topic}, project, budget, local)
 
     async def _time(self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None) -> Page:
-        scope, note = await self.scope(project), ""
+        scope = await self.scope(project)
+        waiting = note = ""
         time, branches = await browse.browse_time(self.reader, scope, resolve(when, self.now, self.zone), topic)
         if not time.nodes:
             days = await nearest_days(self.reader, scope.project, time.when.start_ms, time.when.end_ms)
             names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
-            note = await self.waiting(scope) + (f" The nearest days: {names}." if names else "")
-        return self.renderer.timeline(time, scope, branches, valid_budget(budget), offset_of(cursor), note)
+            waiting = await self.waiting(scope)
+            note = f" The nearest days: {names}." if names else ""
+        return self.renderer.timeline(time, scope, branches, valid_budget(budget), offset_of(cursor), waiting, note)
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         arguments = {"grip_id": grip_id, "before": before, "after": after}

@@ -204,7 +204,7 @@ class GripLines:
         if is_tool and event.outcome == "refused":
             role, mark, text = "user", f" (refused {_call(event)})", ""
         elif is_tool and event.outcome:
-            gave = safe(event.text.strip().partition("\n")[2], min(width, _ERROR))
+            gave = safe(event.text[event.call_end :].strip(), min(width, _ERROR))
             text = f"{_call(event)} → {gave}" if gave else _call(event)
         elif event.outcome == "interrupted":
             # The client's own words tell no more than the mark; what comes after them in a message is the user's.

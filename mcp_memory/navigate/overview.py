@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcp_memory.domain.events import MESSAGES, Event, EventQuery
+from mcp_memory.domain.events import MESSAGES, NOTES_CLIENT, Event, EventQuery
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.inventory import FileActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost
@@ -28,6 +28,8 @@ from mcp_memory.store.port import ReadStore
 #: What a session came to is told by bullets of these kinds, else by its last words.
 _ENDS = (Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION, Kind.OPEN)
 _GIST = 160
+#: Among so many messages the last one is looked for that is no commentary.
+_LOOKED_BACK = 20
 #: How many segments of one session are listed.
 _SEGMENTS = 200
 _FILES = 200
@@ -52,9 +54,12 @@ async def _card(reader: ReadStore, info: SessionInfo) -> SessionInfo:
     first, last = (nodes.get(ref) if ref else None for ref in (info.first, info.last))
     said: list[Event] = []
     if not (info.title or first) or not _end(last):
-        said = await reader.events(EventQuery(session_id=info.session_id, client=info.client, types=MESSAGES, last=1))
+        query = EventQuery(session_id=info.session_id, client=info.client, types=MESSAGES, last=_LOOKED_BACK)
+        said = await reader.events(query)
+        said = [event for event in said if not event.is_commentary] or said
     words = safe(said[-1].text, _GIST) if said else ""
     title = safe(info.title or (first.title if first else "") or words, _GIST) or "Nothing was said"
+    title = f"Notes of {info.project}" if info.client == NOTES_CLIENT else title
     return replace(info, title=title, outcome=_end(last) or words)
 
 

@@ -280,15 +280,22 @@ class Renderer:
         return self.clock(hit.start_ms) if close else self.moment(hit.start_ms)[:10]
 
     def timeline(
-        self, time: Timeline, scope: Scope, topic: Topic | None, budget: int, offset: int = 0, note: str = ""
+        self,
+        time: Timeline,
+        scope: Scope,
+        topic: Topic | None,
+        budget: int,
+        offset: int = 0,
+        waiting: str = "",
+        note: str = "",
     ) -> Page:
-        """The nodes of a time; `note` tells of what stands in no summary yet."""
+        """The nodes of a time; of an empty one, what stands in no summary yet (`waiting`), and a note."""
         head = f"{time.when.told(self.moment)}{f', about {safe(topic.text, 60)}' if topic else ''}:"
         if not time.nodes and time.missed:
             told = f"nothing of {_many(time.missed, time.level.label)} speaks of that."
             return self.page(f"{head} {told}", [], errors.listed(errors.WITHOUT_TOPIC, errors.OTHER_WORDS), budget)
         if not time.nodes:
-            told = f"nothing is {'in its summaries' if 'open' in note else 'remembered'}.{note}"
+            told = f"nothing is {'in its summaries' if waiting else 'remembered'}.{waiting}{note}"
             return self.page(f"{head} {told}", [], errors.listed(errors.ALL_TIMES, errors.FINDS_TERMS), budget)
         nodes, write, pieces = time.nodes[offset:], NodeLines(scope), []
         many = next((lines for most, lines in _LINES if len(nodes) <= most), 1)

@@ -7,14 +7,14 @@ stopped: each is one list, the latest first, of which a page is a part. Any othe
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventQuery, EventType, TurnOutline
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
 from mcp_memory.domain.records import is_settled
-from mcp_memory.domain.terms import IndexEntry
+from mcp_memory.domain.terms import IndexEntry, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.lexicon import Expression, expressions, word_lists
 from mcp_memory.search.hits import Hit, RankedEntry, Results, hits_of, with_lines
@@ -22,9 +22,9 @@ from mcp_memory.search.question import Query, asks_for_anything, question_of
 from mcp_memory.store.port import ReadStore
 
 #: How sure an answer is: what is known exactly, and what is only likely to be meant.
-_EXACT, _LIKELY = 0.8, 0.55
+_EXACT, _LIKELY, _MENTIONED = 0.8, 0.55, 0.5
 #: How much is listed at most, and of how many of the latest sessions and segments it is gathered.
-_EDITS, _REQUESTS, _SESSIONS, _SEGMENTS = 500, 50, 8, 40
+_EDITS, _MENTIONS, _REQUESTS, _SESSIONS, _SEGMENTS = 500, 500, 50, 8, 40
 #: Of how many projects it is told what is open where all are asked for: of those that were active last.
 _PROJECTS = 8
 #: How many of the user's last messages tell where a session stopped.
@@ -39,8 +39,8 @@ _AROUND, _BEHIND = "\"'`“”‘’([{<", "\"'`“”‘’)]}>.,;:?!"
 _NAMED = re.compile(r"[\w.@~+/\\-]+")
 _MESSAGE = "\nCommit message: "
 
-#: What is told in one place of an answer, and how sure it is: a node, or events of one turn.
-Row = tuple[float, Node | list[Event]]
+#: What is told in one place of an answer, and how sure it is: a node, events of one turn, or an event by itself.
+Row = tuple[float, Node | list[Event] | IndexEntry]
 
 
 async def answer_by_structure(reader: ReadStore, query: Query) -> Results | None:
@@ -48,6 +48,10 @@ async def answer_by_structure(reader: ReadStore, query: Query) -> Results | None
     file = file_asked(query.text)
     sort = "file" if file else _sort_of(query.text)
     rows = await _rows(reader, query, sort, file) if sort else []
+    if rows and file and not _WORDINGS["changes"].search(query.text.replace(file, "")):
+        # Only its name was given: what else speaks of it follows.
+        mentions = await _mentions(reader, query, FileName.of(file), rows)
+        return await _page(reader, query, rows + mentions, "edits first" if mentions else "latest first")
     return await _page(reader, query, rows) if rows else None
 
 
@@ -60,14 +64,14 @@ async def work_hits(reader: ReadStore, query: Query, sort: str, file: str = "") 
 
 
 async def _rows(reader: ReadStore, query: Query, sort: str, file: str) -> list[Row]:
-    rows = await (_edits(reader, query, file) if sort == "file" else _ANSWERS[sort](reader, query))
+    rows = await (_edits(reader, query, FileName.of(file)) if sort == "file" else _ANSWERS[sort](reader, query))
     return [row for row in rows if query.kind in (None, "segment" if isinstance(row[1], Node) else "event")]
 
 
-async def _page(reader: ReadStore, query: Query, rows: list[Row]) -> Results:
+async def _page(reader: ReadStore, query: Query, rows: list[Row], order: str = "latest first") -> Results:
     hits = [await _hit(reader, query, *row) for row in rows[query.offset : query.end]]
     more = query.end if len(rows) > query.end else None
-    return Results(query.text, query.when, hits, more, order="latest first")
+    return Results(query.text, query.when, hits, more, order=order)
 
 
 def is_all(wording: Expression, text: str) -> bool:
@@ -94,30 +98,78 @@ def _sort_of(text: str) -> str:
     return next((sort for sort in _ANSWERS if _WORDINGS[sort].search(asked) and is_all(_WORDINGS[sort], asked)), "")
 
 
-async def _edits(reader: ReadStore, query: Query, file: str) -> list[Row]:
+async def _edits(reader: ReadStore, query: Query, asked: FileName) -> list[Row]:
     """The turns that changed a file. Where a mere name may mean several files, all of them are likely."""
-    asked = file.replace("\\", "/").removeprefix("./").casefold()
     tools = word_lists("tools")["edited"]
-    turns = await reader.edits(asked.rpartition("/")[2], tools, query.within(query.when), _EDITS)
+    turns = await reader.edits(asked.base.casefold(), tools, query.within(query.when), _EDITS)
     found: list[tuple[set[str], list[Event]]] = []
     for turn in turns:
-        calls = {event.key: _paths(event, asked) for event in turn}
+        calls = {event.key: asked.among(_files_of(event)) for event in turn}
         if kept := [event for event in turn if calls[event.key]]:
             found.append((set().union(*calls.values()), kept))
-    whole = "/" in asked or len({path for paths, _ in found for path in paths}) == 1
-    return [(_EXACT if asked in paths or (whole and _is_end(asked, paths)) else _LIKELY, kept) for paths, kept in found]
+    whole = "/" in asked.path or len({path for paths, _ in found for path in paths}) == 1
+    return [(_EXACT if asked.is_named(paths, whole) else _LIKELY, kept) for paths, kept in found]
 
 
-def _paths(event: Event, asked: str) -> set[str]:
-    """The files of a call that may be the one that is asked about, as the call names them."""
+async def _mentions(reader: ReadStore, query: Query, asked: FileName, edits: Sequence[Row]) -> list[Row]:
+    """The events that name a file and are not shown with its edits: messages first, each kind latest first."""
+    shown = {event.key for _, events in edits if isinstance(events, list) for event in events}
+    terms = terms_of(asked.base)[:1]  # the name as a whole
+    pool = await reader.pool(terms, query.within(query.when), cited=False, limit=_MENTIONS)
+    naming = [message for message in pool.messages[: pool.matched] if asked.among(_NAMED.findall(message.text))]
+    naming.sort(key=lambda message: (message.role == "tool", -message.timestamp_ms, -message.number))
+    entries = await reader.candidates([message.number for message in naming])
+    found = [(message, entry) for message in naming if (entry := entries.get(message.number))]
+    # An edit is shown with the message that opened its turn and the one that closed it.
+    turns = {message.turn for message, entry in found if _key(entry) in shown}
+    shown |= {event.key for event in (await reader.closings(list(turns))).values()}
+    shown |= {_key(entry) for message, entry in found if message.number in turns}
+    return [(_MENTIONED, entry) for _, entry in found if _key(entry) not in shown]
+
+
+def _key(entry: IndexEntry) -> bytes:
+    return entry.event.key if entry.event else b""
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file as a question names it. Capital letters in it count: Node.js is not node.js."""
+
+    path: str
+
+    @classmethod
+    def of(cls, text: str) -> FileName:
+        return cls(_plain_path(text))
+
+    @property
+    def base(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def among(self, names: Iterable[str]) -> set[str]:
+        """Return the paths that may be this file, as they are named."""
+        paths = {_plain_path(name) for name in names}
+        if self.path == self.path.casefold():
+            paths = {path.casefold() for path in paths}
+        return {path for path in paths if self.is_named({path}, True) or self.path.endswith(f"/{path}")}
+
+    def is_named(self, paths: set[str], by_end: bool) -> bool:
+        """Whether one of the paths is this one or, if that is enough, ends like it."""
+        return self.path in paths or (by_end and any(_is_end(self.path, path) for path in paths))
+
+
+def _plain_path(name: str) -> str:
+    return name.replace("\\", "/").removeprefix("./").rstrip(".-")
+
+
+def _files_of(event: Event) -> Iterable[str]:
+    """The files of a call, as it names them."""
     told = event.metadata.get("files") or _NAMED.findall(event.text.partition("\n")[0])
-    paths = {str(path).replace("\\", "/").removeprefix("./").casefold() for path in told}
-    return {path for path in paths if path == asked or _is_end(asked, {path}) or asked.endswith(f"/{path}")}
+    return map(str, told)
 
 
-def _is_end(asked: str, paths: set[str]) -> bool:
+def _is_end(asked: str, path: str) -> bool:
     """Whether a path ends like the one asked for, or a whole path like it."""
-    return any(path.endswith(f"/{asked}") or (asked[:1] in "/~" and asked.endswith(f"/{path}")) for path in paths)
+    return path.endswith(f"/{asked}") or (asked[:1] in "/~" and asked.endswith(f"/{path}"))
 
 
 async def _open(reader: ReadStore, query: Query) -> list[Row]:
@@ -193,16 +245,18 @@ _ANSWERS: dict[str, Callable[[ReadStore, Query], Awaitable[list[Row]]]] = {
 }
 
 
-async def _hit(reader: ReadStore, query: Query, score: float, told: Node | list[Event]) -> Hit:
-    """A node as it is; of a turn the reason, with what was done and how it ended as lines."""
+async def _hit(reader: ReadStore, query: Query, score: float, told: Node | list[Event] | IndexEntry) -> Hit:
+    """A node or event as it is; of a turn the reason, with what was done and how it ended as lines."""
+    shown = replace(query, kind=None, offset=0, limit=1)
+    if isinstance(told, IndexEntry):
+        return (await hits_of(reader, shown, [RankedEntry(score, told)], question_of(query.text)))[0]
     entry, lines = IndexEntry(told) if isinstance(told, Node) else None, list[Event]()
     if not isinstance(told, Node):
         reason, *lines = _told_of(told, await reader.turn_of(told[0].key))
         words = await reader.words(reason.key, None)
         entry = IndexEntry(reason, segment_id=words.segment.node_id() if words and words.segment else "")
     ranked = [RankedEntry(score, entry), *(RankedEntry(score, IndexEntry(line)) for line in lines)]
-    shown = replace(query, kind=None, offset=0, limit=len(ranked))
-    hit, *beside = await hits_of(reader, shown, ranked, question_of(""))
+    hit, *beside = await hits_of(reader, replace(shown, limit=len(ranked)), ranked, question_of(""))
     return with_lines(hit, beside)
 
 

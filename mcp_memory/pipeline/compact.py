@@ -29,6 +29,7 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
+from mcp_memory.domain.failures import brief_failure, failure_reason, is_failure_of_one, record_failure
 from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_shown
 from mcp_memory.domain.records import (
     Account,
@@ -53,7 +54,6 @@ from mcp_memory.store.port import Clock, Share, Store
 logger = logging.getLogger(__name__)
 
 BATCH = 200
-RETRY_MS = 10 * 60_000
 #: How much of the window a record may take, so that a chain on a small model still makes room.
 _RECORD_SHARE = 4
 _MOST_TOKENS = 4_000
@@ -102,22 +102,28 @@ class Compactor:
     #: Whether hooks of this machine print what is kept ready.
     is_local: bool = True
 
-    async def run(self, share: Share) -> int:
-        """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled."""
-        settled = []
+    async def run(self, share: Share) -> tuple[int, int]:
+        """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled.
+
+        The second number is how many could not be compacted and are set aside.
+        """
+        settled, failures = [], []
         for account in await self.store.accounts_due(self.clock.now_ms(), BATCH):
             try:
                 result = await self.look(account)
-            except SummarizerError as error:
-                logger.warning("Session %s was not compacted: %s", account.session_id, error)
-                await self.store.postpone_account(account, str(error), self.clock.now_ms() + RETRY_MS, share.token)
+                await self.keep_text(account, result.record)
+            except Exception as error:
+                if not is_failure_of_one(error):
+                    raise
+                logger.warning("Session %s was not compacted: %s", account.session_id, failure_reason(error))
+                failures.append(record_failure(account, error))
                 continue
             settled.append(account)
-            await self.keep_text(account, result.record)
             if share.is_over():
                 break
         await self.store.settle_accounts(settled, share.token)
-        return len(settled)
+        await self.store.set_aside(failures, self.clock.now_ms(), share.token)
+        return len(settled), len(failures)
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
         """Make a record of one session now, if there is reason to, or because the user wants it.
@@ -240,12 +246,22 @@ class Compactor:
         else:  # of a record that no longer agreed with its events
             await self.inbox.drop([place])
 
-    async def refresh_briefs(self, lease_token: int) -> None:
-        """Write the briefs of the projects whose days have changed."""
+    async def refresh_briefs(self, lease_token: int) -> int:
+        """Write the briefs of the projects whose days have changed; returns how many failed and are set aside."""
+        failures = []
         for source in await self.store.outdated_briefs(50):
-            if self.is_local:
-                await self._keep_brief(source)
+            try:
+                if self.is_local:
+                    await self._keep_brief(source)
+            except Exception as error:
+                if not is_failure_of_one(error):
+                    raise
+                logger.exception("The brief of %s could not be written and is set aside", source.slug)
+                failures.append(brief_failure(source, error))
+                continue
             await self.store.settle_brief(source, lease_token)
+        await self.store.set_aside(failures, self.clock.now_ms(), lease_token)
+        return len(failures)
 
     async def _keep_brief(self, source: BriefSource) -> None:
         own = await self.store.events(EventQuery(source.slug, last=1))
@@ -262,7 +278,7 @@ class Compactor:
         except MemoryFault:
             raise
         except Exception as error:
-            # One odd session must not keep the pipeline from all others; it is tried again later.
+            # One odd session must not keep the pipeline from all others; it is set aside.
             logger.exception("A session could not be condensed")
             raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
 
@@ -316,7 +332,7 @@ class Compactor:
         for event in filter(lambda event: event.says_something, events):
             text: str = event.text
             if event.role is Role.TOOL:
-                text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
+                text = text[: event.call_end + FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
             elif event.event_type is EventType.COMPACTION:
                 text = text[:TOOL_CHARS]
             if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:

@@ -130,7 +130,7 @@ class _Importer:
     #: Where the project is that everything goes into, if one is given.
     place: PlaceName | None
     passing: Collection[Path]
-    _roots: dict[str, PlaceName | None] = field(default_factory=dict)
+    _roots: dict[tuple[str, str], PlaceName | None] = field(default_factory=dict)
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
         with ThreadPoolExecutor(1) as counting:
@@ -176,13 +176,15 @@ class _Importer:
 
     def _place(self, captured: Sequence[Captured], index: int) -> PlaceName | None:
         """The place of the project a session belongs to, worked out once per directory; None if it opted out."""
-        project, cwd = captured[index].project, captured[index].cwd
+        project, cwd, remote = captured[index].project, captured[index].cwd, captured[index].remote
         if self.place or project:
-            return self.place or ("", project, captured[index].remote)
-        if cwd not in self._roots:
+            return self.place or ("", project, remote)
+        if (cwd, remote) not in self._roots:
             found = detect(cwd, {})
-            self._roots[cwd] = (found.root, found.label, found.remote) if found.enabled else None
-        return self._roots[cwd]
+            # The directory may be gone, and the client have recorded its remote.
+            place = (found.root, found.label, found.remote or remote)
+            self._roots[cwd, remote] = place if found.enabled else None
+        return self._roots[cwd, remote]
 
 
 def _is_unfinished(path: Path, offset: int) -> bool:

@@ -138,6 +138,8 @@ class Done:
     nodes: int = 0
     sessions: int = 0
     indexed: int = 0
+    #: Work on a session or period that failed and was set aside.
+    failed: int = 0
     #: The inbox holds more.
     more: bool = False
 
@@ -146,7 +148,7 @@ class Done:
         return any(astuple(self))
 
     def add(self, other: Done) -> None:
-        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed"):
+        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 

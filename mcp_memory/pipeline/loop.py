@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 import anyio
 
 from mcp_memory import __version__
+from mcp_memory.capture.redaction import redact
 from mcp_memory.clients.port import Client
+from mcp_memory.domain.failures import Pause, failure_reason
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
@@ -66,6 +69,7 @@ class Pipeline:
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
     _warned: str = field(default="", init=False)
+    _paused_ms: int = field(default=0, init=False)
     #: Sessions that were found to be cut as they should be.
     _cut: set[int] = field(default_factory=set, init=False)
 
@@ -85,23 +89,26 @@ class Pipeline:
             # What follows would be done again with the rest.
             return done
         # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
-        done.sessions = await self.compactor.run(share)
-        done.segments = await segment(self.store, self.rules, now, share.token)
-        done.nodes = await summarize(
+        done.sessions, failed = await self.compactor.run(share)
+        cuts = await segment(self.store, self.rules, now, share.token)
+        summaries = await summarize(
             self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.quiet_ms
         )
+        done.segments, done.nodes, done.failed = cuts.done, summaries.done, failed + cuts.failed + summaries.failed
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
+            done.nodes, done.failed = await rollup(
+                self.store, self.summarizer, zone, self.intaker.count_all, now, share
+            )
         if not done.anything:
-            await self.compactor.refresh_briefs(share.token)
+            done.failed = await self.compactor.refresh_briefs(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
             if self.tidy and self.is_local:
                 await self.tidy()
             done.indexed += await self.store.retire(now)
         if revising and not done.anything:
-            done.nodes = await revise(
+            done.nodes, done.failed = await revise(
                 self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules, self._cut
             )
         return done
@@ -132,6 +139,7 @@ class Pipeline:
                 total.add(done)
                 if watch:
                     await watch()
+        await self.inbox.note_pause(None)
         return total
 
     async def run(self) -> None:
@@ -151,7 +159,7 @@ class Pipeline:
                 while True:
                     # Read before the work, so that what comes in meanwhile is not missed.
                     seen = await self._version()
-                    if await self._work():
+                    if await self._work(failures):
                         failures, self._warned = 0, ""
                     else:
                         # Something is in the way: our own writes must not wake us to try the same again at once.
@@ -190,8 +198,11 @@ class Pipeline:
                 logger.exception("Pushing met an unexpected error and will be tried again")
             await anyio.sleep(pause)
 
-    async def _work(self) -> bool:
-        """Do what there is to do. False if there was something, but nothing could be done."""
+    async def _work(self, failures: int = 0) -> bool:
+        """Do what there is to do. False if there was something, but nothing could be done.
+
+        `failures`: how often that was so in succession.
+        """
         try:
             # What was forgotten while someone was reading is still in the file.
             await self.store.scrub()
@@ -199,7 +210,9 @@ class Pipeline:
                 await self.inbox.scrub()
                 # What an earlier version could not read, this one may.
                 await self.inbox.reopen(__version__)
+            await self.store.retry_failures()
             if not await self.waits():
+                await self.inbox.note_pause(None)
                 return True
             done = await self.until_idle()
             await self.lease.release()
@@ -212,11 +225,21 @@ class Pipeline:
             if str(error) != self._warned:  # a full disk stays full for long
                 logger.warning("The pipeline pauses: %s", error)
             self._warned = str(error)
+            await self._note_pause(str(error), failures + 1)
             return False
-        except Exception:
+        except Exception as error:
             logger.exception("The pipeline met an unexpected error and will try again")
+            await self._note_pause(f"It met an unexpected error ({failure_reason(error)}).", failures + 1)
             return False
         return done.anything
+
+    async def _note_pause(self, error: str, times: int) -> None:
+        """Let `doctor` know, if that can be written at all."""
+        now_ms = self.clock.now_ms()
+        if times == 1 or not self._paused_ms:
+            self._paused_ms = now_ms
+        with suppress(MemoryFault):
+            await self.inbox.note_pause(Pause(redact(error), times, self._paused_ms))
 
     async def _wait(self, seen: tuple[int, int], failures: int) -> None:
         """Until there is news. What the spool held all along is none, or a full disk would keep us at it."""

@@ -6,6 +6,7 @@ A period is rolled up when the hash of what lies beneath it changes, so a late e
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -13,13 +14,16 @@ from functools import partial
 
 from anyio.lowlevel import checkpoint
 
+from mcp_memory.domain.failures import Failure, is_failure_of_one, period_failure
 from mcp_memory.domain.nodes import EXTRACTIVE, SO_FAR, Node, Revising, RollupSummary, Stale, Upgrade
 from mcp_memory.domain.segments import Rules, SavedCut
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.segment import counted, cut_all, write_segments
+from mcp_memory.pipeline.segment import Result, counted, cut_all, write_segments
 from mcp_memory.store.port import Share, Store
+
+logger = logging.getLogger(__name__)
 
 BATCH = 64
 #: Nodes that are written anew at once, after which a round looks for what is new.
@@ -35,18 +39,20 @@ async def rollup(
     count_all: CountAll,
     now_ms: int,
     share: Share,
-) -> int:
+) -> Result:
     """Roll up level by level, and stop after a batch; returns how many nodes were written."""
     await store.mark_closed_periods(now_ms)
-    written = 0
+    written = failed = 0
     for level in UPWARD:
         while stale := await store.stale(level, BATCH):
-            nodes = [await _next_version(item, summarizer, zone, now_ms) for item in stale]
-            await store.save_rollups(_sized(stale, nodes, count_all), share.token)
-            written += sum(node is not None for node in nodes)
-            if written >= BATCH or (share.is_over() and written):
-                return written
-    return written
+            versions, failures = await _next_versions(stale, summarizer, zone, now_ms)
+            await store.save_rollups(_sized(versions, count_all), share.token)
+            await store.set_aside(failures, now_ms, share.token)
+            written += sum(node is not None for _, node in versions)
+            failed += len(failures)
+            if written + failed >= BATCH or (share.is_over() and written + failed):
+                return Result(written, failed)
+    return Result(written, failed)
 
 
 async def revise(
@@ -58,7 +64,7 @@ async def revise(
     share: Share,
     rules: Rules,
     seen: set[int],
-) -> int:
+) -> Result:
     """Write anew a batch of what an earlier revision of the summarizer wrote; returns how many nodes were written.
 
     Each node is written once: a period when nothing beneath it waits any more. What a model wrote is left alone. Where
@@ -71,12 +77,14 @@ async def revise(
     else:
         revising, (jobs, periods) = Revising(revision), await store.outdated(revision, REVISED)
     save = partial(store.save_segments, revising=revising)
-    written, odd = await write_segments(jobs, save, summarizer, zone, count_all, now_ms, share)
-    # What was told of an odd one before stands.
-    await store.leave_outdated([job.segment.key for job in odd], revision, share.token)
-    nodes = [await _next_version(replace(item, current_hash=""), summarizer, zone, now_ms) for item in periods]
-    await store.save_rollups(_sized(periods, nodes, count_all), share.token, revising)
-    return written + len(odd) + len(nodes) + sum(len(removed) for _, _, removed in cuts)
+    written, failures = await write_segments(jobs, save, summarizer, zone, count_all, now_ms, share)
+    outdated = [replace(item, current_hash="") for item in periods]
+    versions, failed_periods = await _next_versions(outdated, summarizer, zone, now_ms)
+    await store.save_rollups(_sized(versions, count_all), share.token, revising)
+    # What an earlier revision wrote of those that failed stays.
+    failures += failed_periods
+    await store.set_aside(failures, now_ms, share.token, revision)
+    return Result(written + len(versions) + sum(len(removed) for _, _, removed in cuts), len(failures))
 
 
 async def _cut_anew(
@@ -84,7 +92,9 @@ async def _cut_anew(
 ) -> list[SavedCut]:
     """Cut sessions of what is outdated until one comes out otherwise; what differs is stored."""
     while sessions := await store.outdated_sessions(revision, REVISED, rules.overlap_ms, seen):
-        cuts = [found for found in cut_all(sessions, rules, now_ms) if found[1] or found[2]]
+        found, failures = cut_all(sessions, rules, now_ms)
+        await store.set_aside(failures, now_ms, share.token)
+        cuts = [cut for cut in found if cut[1] or cut[2]]
         if cuts:
             await store.save_cuts(cuts, share.token, Revising(revision, moved=True))
         seen.update(cutting.session for cutting in sessions)
@@ -93,14 +103,29 @@ async def _cut_anew(
     return []
 
 
-def _sized(
-    stale: Sequence[Stale], nodes: Sequence[Node | None], count_all: CountAll
-) -> list[tuple[Stale, Node | None]]:
+async def _next_versions(
+    stale: Sequence[Stale], summarizer: Summarizer, zone: tzinfo, now_ms: int
+) -> tuple[list[tuple[Stale, Node | None]], list[Failure]]:
+    """Periods with their next versions, and those that could not be summarized."""
+    versions: list[tuple[Stale, Node | None]] = []
+    failures: list[Failure] = []
+    for item in stale:
+        try:
+            versions.append((item, await _next_version(item, summarizer, zone, now_ms)))
+        except Exception as error:
+            if not is_failure_of_one(error):
+                raise
+            logger.exception("%s of %s could not be summarized and is set aside", item.ref.node_id(), item.slug)
+            failures.append(period_failure(item, error))
+    return versions, failures
+
+
+def _sized(versions: Sequence[tuple[Stale, Node | None]], count_all: CountAll) -> list[tuple[Stale, Node | None]]:
     """Periods and their next versions, with the tokens counted."""
-    made = [(item, node) for item, node in zip(stale, nodes, strict=True) if node and not node.removed]
+    made = [(item, node) for item, node in versions if node and not node.removed]
     sizes = [sum(child.tokens for child in item.children) for item, _ in made]
     sized = iter(counted([node for _, node in made], sizes, count_all))
-    return [(item, next(sized) if node and not node.removed else node) for item, node in zip(stale, nodes, strict=True)]
+    return [(item, next(sized) if node and not node.removed else node) for item, node in versions]
 
 
 async def _next_version(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_ms: int) -> Node | None:

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event, ulid
+from mcp_memory.domain.failures import Failure, cut_failure, is_failure_of_one, segment_failure
 from mcp_memory.domain.nodes import (
     EXTRACTIVE,
     SO_FAR,
@@ -56,25 +57,42 @@ PORTION = 16
 T = TypeVar("T")
 
 
-async def segment(store: Store, rules: Rules, now_ms: int, lease_token: int) -> int:
+class Result(NamedTuple):
+    """How much a stage has done, and how much of its work failed and was set aside."""
+
+    done: int
+    failed: int
+
+
+async def segment(store: Store, rules: Rules, now_ms: int, lease_token: int) -> Result:
     """Cut up to a batch of sessions; returns how many segments were new or changed."""
     await store.expire(now_ms - rules.gap_ms)
-    cuts = cut_all(await store.dirty(BATCH, rules.overlap_ms), rules, now_ms)
+    cuts, failures = cut_all(await store.dirty(BATCH, rules.overlap_ms), rules, now_ms)
     if cuts:
         await store.save_cuts(cuts, lease_token)
-    return sum(len(fresh) + len(removed) for _, fresh, removed in cuts)
+    await store.set_aside(failures, now_ms, lease_token)
+    return Result(sum(len(fresh) + len(removed) for _, fresh, removed in cuts), len(failures))
 
 
-def cut_all(cuttings: Sequence[Cutting], rules: Rules, now_ms: int) -> list[SavedCut]:
-    """What differs from the stored segments when these sessions are cut now."""
+def cut_all(cuttings: Sequence[Cutting], rules: Rules, now_ms: int) -> tuple[list[SavedCut], list[Failure]]:
+    """What differs from the stored segments when these sessions are cut now, and the sessions that cannot be cut."""
     cuts: list[SavedCut] = []
+    failures: list[Failure] = []
     for cutting in cuttings:
-        wanted = [_described(cutting, found) for found in cut(cutting.marks, rules, now_ms, cutting.start)]
-        stored = {segment.key: segment for segment in cutting.stored}
-        fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
-        kept = {segment.key for segment in wanted}
-        cuts.append((cutting, fresh, [segment for segment in cutting.stored if segment.key not in kept]))
-    return cuts
+        try:
+            cuts.append(_cut_one(cutting, rules, now_ms))
+        except Exception as error:
+            logger.exception("A session could not be cut into segments and is set aside")
+            failures.append(cut_failure(cutting, error))
+    return cuts, failures
+
+
+def _cut_one(cutting: Cutting, rules: Rules, now_ms: int) -> SavedCut:
+    wanted = [_described(cutting, found) for found in cut(cutting.marks, rules, now_ms, cutting.start)]
+    stored = {segment.key: segment for segment in cutting.stored}
+    fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
+    kept = {segment.key for segment in wanted}
+    return cutting, fresh, [segment for segment in cutting.stored if segment.key not in kept]
 
 
 def _described(cutting: Cutting, found: Cut) -> StoredSegment:
@@ -104,11 +122,12 @@ async def summarize(
     now_ms: int,
     share: Share,
     quiet_ms: int = QUIET_MS,
-) -> int:
+) -> Result:
     """Summarize up to a batch of segments, as time allows; returns how many nodes were written."""
     jobs = await store.jobs(BATCH, busy(now_ms, quiet_ms))
-    written, _ = await write_segments(jobs, store.save_segments, summarizer, zone, count_all, now_ms, share)
-    return written
+    written, failures = await write_segments(jobs, store.save_segments, summarizer, zone, count_all, now_ms, share)
+    await store.set_aside(failures, now_ms, share.token)
+    return Result(written, len(failures))
 
 
 async def write_segments(
@@ -119,12 +138,12 @@ async def write_segments(
     count_all: CountAll,
     now_ms: int,
     share: Share,
-) -> tuple[int, list[SegmentJob]]:
-    """Summarize and store segments, as time allows; returns how many, and those that could not be summarized.
+) -> tuple[int, list[Failure]]:
+    """Summarize and store segments, as time allows; returns how many, and which could not be summarized.
 
     While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
     """
-    written, odd = 0, list[SegmentJob]()
+    written, failures = 0, list[Failure]()
 
     def sized(writes: Sequence[SegmentWrite]) -> list[SegmentWrite]:
         nodes = counted([write.node for write in writes], [write.job.segment.tokens for write in writes], count_all)
@@ -147,18 +166,18 @@ async def write_segments(
                     await checkpoint()
                     try:
                         summary = await summarizer.segment(job.events, job.context)
-                    except Exception:
-                        # One odd segment must not keep all others out of the tree; it is tried again later.
+                        writes.append(segment_write(job, summary, summarizer, zone, now_ms))
+                    except Exception as error:
+                        if not is_failure_of_one(error):
+                            raise
                         logger.exception("A segment of session %s could not be summarized", job.session_id)
-                        odd.append(job)
-                        continue
-                    writes.append(segment_write(job, summary, summarizer, zone, now_ms))
+                        failures.append(segment_failure(job, error))
                 if writes:
                     await send.send(writes)
                 written += len(writes)
                 if share.is_over() and written:
                     break
-    return written, odd
+    return written, failures
 
 
 def segment_write(

@@ -260,8 +260,10 @@ def _unit(term: Term) -> Unit:
         begin, rest = words[0][:SHORTEST_COMMIT], words[0][SHORTEST_COMMIT:]
         inner = "".join(f"(?:{letter}" for letter in rest) + "[0-9a-f]*" + ")?" * len(rest)
         return Unit(words[0], (begin,), re.compile(rf"(?<![^\W_]){begin}{inner}(?![^\W_])"), term.weight, term.match)
-    starts = tuple(dict.fromkeys(beginning(form) for form in forms(words[0])))
-    return Unit(root(words[0]), starts, None, term.weight, term.match)
+    starts = dict.fromkeys(beginning(form) for form in forms(words[0]))
+    # Where ss is written ß, a word begins with what stands before it.
+    starts |= {f"{start[: found.start()]}ß": None for start in starts for found in re.finditer("ss", start)}
+    return Unit(root(words[0]), tuple(starts), None, term.weight, term.match)
 
 
 def _exact(asked: str) -> tuple[re.Pattern[str], ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mcp_memory.clients.port import BadLine
+from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.handed import Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import Coverage, PlaceName
 
@@ -96,6 +97,9 @@ class Inbox(Protocol):
 
     async def handed_places(self) -> list[PlaceName]:
         """All places of which something was handed over."""
+
+    async def note_pause(self, pause: Pause | None) -> None:
+        """Keep what the pipeline meets again and again, for `doctor` to report; None: it goes on."""
 
     async def counts(self) -> InboxCounts: ...
 

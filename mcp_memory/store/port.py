@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event, EventQuery, Intake, TurnOutline
+from mcp_memory.domain.failures import FailedWork, Failure
 from mcp_memory.domain.inventory import (
     Counts,
     DayActivity,
@@ -342,9 +343,6 @@ class Store(ReadStore, SharedLog, Protocol):
     ) -> list[Cutting]:
         """Some sessions of these segments, to be cut as a whole; none that was seen, or of which a model wrote."""
 
-    async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
-        """Let the nodes of these segments stand as if they were of the revision."""
-
     async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
         """The next nodes that a model should write, newest first; a period only when nothing beneath it waits."""
 
@@ -379,9 +377,6 @@ class Store(ReadStore, SharedLog, Protocol):
     async def settle_accounts(self, accounts: Sequence[Account], lease_token: int) -> None:
         """Nothing more to do for these, unless they have grown since they were read."""
 
-    async def postpone_account(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
-        """Try again later, and remember why it failed."""
-
     async def rewrites(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
         """Sessions' latest records that wait for a model, newest first, of sessions that were heard of since then."""
 
@@ -396,6 +391,22 @@ class Store(ReadStore, SharedLog, Protocol):
 
     async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
         """The text was written, unless the project is met by another place meanwhile."""
+
+    # what failed for one session or period, and does not keep the rest waiting
+
+    async def set_aside(
+        self, failures: Sequence[Failure], now_ms: int, lease_token: int, revision: int | None = None
+    ) -> None:
+        """Take failed work out of its queue and keep the reason, unless its inputs have changed meanwhile.
+
+        With a `revision`, nodes that are there stay as if they were of that revision. What succeeds later is dropped.
+        """
+
+    async def retry_failures(self, *, all_versions: bool = False) -> int:
+        """Put back what failed in an earlier version of the program, or in any; returns how much."""
+
+    async def failures(self) -> list[FailedWork]:
+        """What is set aside, the oldest first."""
 
     # when there is work, and which process does it
 

@@ -18,7 +18,7 @@ class ExtractiveSummarizer:
 
     name = EXTRACTIVE
     #: Raise it when summaries have become better: trees that are there are then written anew, once.
-    revision = 1
+    revision = 2
 
     async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
         from mcp_memory.summaries.extractive import summarize_segment

@@ -38,7 +38,7 @@ _WINDOW = 2_000
 
 
 class Call(NamedTuple):
-    """One tool call: `verb` says what was done, `target` to what; `head` is where its first line ends."""
+    """One tool call: `verb` says what was done, `target` to what; `head` is where the lines that name it end."""
 
     tool: str
     verb: str
@@ -49,24 +49,25 @@ class Call(NamedTuple):
 
 def call_of(event: Event) -> Call | None:
     """The call behind a tool result whose first line reads `Tool: input`."""
-    return _parsed(event.text)
+    return _parsed(event.text, event.call_end)
 
 
 @lru_cache(maxsize=128)
-def _parsed(text: str) -> Call | None:
+def _parsed(text: str, head: int) -> Call | None:
     match = _HEAD.match(text)
     if not match:
         return None
     tool, target = match[1], (match[2] or "").strip()
-    failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
+    head = max(head, match.end())
+    failed = text[head : head + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, head))
     verb = _VERBS.get(tool.lower(), "Used")
     if verb == "Edited" and "/.claude/plans/" in target:
         return None  # a plan that the agent keeps for itself, under a name made of chance words
     if verb in ("Edited", "Read"):
-        return Call(tool, verb, basename(target), match.end(), failed)
+        return Call(tool, verb, basename(target), head, failed)
     if target.startswith(("{", "[")):
         return None  # bookkeeping of the agent, such as its list of to-dos
-    return Call(tool, verb, target, match.end(), failed)
+    return Call(tool, verb, target, head, failed)
 
 
 def basename(path: str) -> str:
@@ -210,12 +211,13 @@ def _answers(text: str) -> Iterator[Told]:
 def _from_command(text: str, call: Call) -> Iterator[Told]:
     """A commit that landed, a pull request, or what a run of tests came to, well or not."""
     landed = not call.failed and not _THROWAWAY.search(text, 0, call.head)
-    for line in _LABELLED.finditer(text, 0, _WINDOW) if landed else ():
+    for line in _LABELLED.finditer(text, call.head, call.head + _WINDOW) if landed else ():
         if line[1] in ("Pull request", "Issue", "Issue closed"):
             told = plain(line[2]) if line[1] != "Issue closed" else f"Closed issue {plain(line[2])}"
             yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), told)
             return
-    message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
+    labelled = _LABELLED.finditer(text, call.head, call.head + _WINDOW)
+    message = next((line for line in labelled if line[1] == "Commit message"), None)
     if landed and (message or "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]):
         found = _COMMIT_LINE.search(text, call.head, call.head + _WINDOW)
         match = found or message or _MESSAGE.search(text, 0, call.head)

@@ -39,7 +39,7 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
 def _fallback(events: Sequence[Event]) -> list[DraftBullet]:
     """One bullet of whatever there is: short answers, commands, or a client's own words."""
     for event in sorted(events, key=lambda event: event.event_type is EventType.COMPACTION):
-        if not event.says_something:
+        if not event.says_something or event.is_commentary:
             continue
         text = event.text
         start = len(text) - len(text.lstrip())

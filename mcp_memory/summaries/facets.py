@@ -85,6 +85,8 @@ def _ending(turns: Sequence[Exchange]) -> list[Exchange]:
 def _opened(ending: Sequence[Exchange], told: Sequence[Statement]) -> Iterator[Statement]:
     """What the end leaves open: what is said to be, a question that nobody answered, an error, work broken off."""
     yield from (one for one in told if one.kind is Kind.OPEN and one.source is Source.NOTE)
+    # The last turn tells every error that lasted, also one of a call that was made before the user spoke again.
+    last_call = next((turn.calls[-1] for turn in reversed(ending) if turn.calls), None)
     for turn in ending:
         for one in turn.statements:
             low, last = folded(one.text), turn is ending[-1]
@@ -93,7 +95,7 @@ def _opened(ending: Sequence[Exchange], told: Sequence[Statement]) -> Iterator[S
                 asks = asks and bool(_WORDINGS["to_decide"].search(low)) and not _WORDINGS["offer"].match(low)
                 if asks or (one.mood in (Mood.FACT, Mood.GUESS) and _WORDINGS["open_now"].search(low)):
                     yield one
-            elif last and one.kind is Kind.ERROR and one.event is turn.calls[-1]:
+            elif last and one.kind is Kind.ERROR and one.event is last_call:
                 yield one
         broken = (one for one in told if one.kind is Kind.OPEN and one.by_user and one.turn == turn.number)
         yield from (one for one in broken if one.source is not Source.NOTE)

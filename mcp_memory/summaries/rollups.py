@@ -94,8 +94,11 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     standing = _without_repeats(item for item, is_settled in zip(items, settled, strict=True) if not is_settled)
     shares = _shares(children)
     told = _placed(_choose(level, standing, shares), level, children)
-    keywords = _keywords(children, shares)
-    topic = _topic(level, children, keywords, [item.terms for item, gone in zip(items, settled, strict=True) if gone])
+    # Notes are told beneath a period, but it was not about them.
+    worked = [child for child in children if not child.holds_notes]
+    keywords = _keywords(worked, _shares(worked))
+    gone = [item.terms for item, is_settled in zip(items, settled, strict=True) if is_settled]
+    topic = _topic(level, worked, keywords, gone) if worked else ""
     return RollupSummary(topic, tuple(item.bullet for item in told), keywords[:KEYWORDS])
 
 

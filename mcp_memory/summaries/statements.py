@@ -122,7 +122,7 @@ def turns_of(events: Sequence[Event]) -> list[Exchange]:
         current = turns[-1]
         if event.event_type is EventType.ASSISTANT_STOP:
             current.interrupted |= event.metadata.get("is_interrupt") is True
-        elif not event.says_something or event.event_type is EventType.NOTE:
+        elif not event.says_something or event.is_commentary or event.event_type is EventType.NOTE:
             continue
         elif event.role is Role.USER:
             if current.said or current.calls or current.interrupted:

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory import lexicon
-from mcp_memory.domain.events import Event, Role
+from mcp_memory.domain.events import Event, Role, given_title
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script
+from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script, one_line
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary, stems_of
-from mcp_memory.summaries.messages import SAYS
+from mcp_memory.summaries.messages import SAYS, plain
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 MAX_WORDS, MAX_CHARS = 10, 90
@@ -287,9 +287,14 @@ def title_of(
     events: Sequence[Event] = (),
     context: Sequence[Event] = (),
 ) -> str:
-    """The title of a segment of which these statements stand; empty if nothing in it makes one."""
+    """The title of a segment of which these statements stand; empty if nothing in it makes one.
+
+    A title that was given to the session comes before any sentence.
+    """
     before = [] if any(one.kind is Kind.SAID for one in standing) else asked_before(context)
     weights = _shared([*before, *standing], vocabulary, edited)
+    if given := _given(events):
+        return with_names(given, _names(vocabulary, weights))
     options = options_of(standing, before, weights)
     title = options[0].text if options else ""
     spoken = [event.text[:_HEAD].lower() for event in (*events, *context) if event.role is not Role.ASSISTANT]
@@ -300,6 +305,13 @@ def title_of(
     if number and number not in title and len(title) + len(number) + 5 <= MAX_CHARS:
         title = f"PR {number}: {title}".rstrip(": ")
     return with_names(title, _names(vocabulary, weights)) if title else ""
+
+
+def _given(events: Sequence[Event]) -> str:
+    """The title that the user or the client gave, as long as a title may be; empty if there is none."""
+    given = given_title(events)
+    text = plain(given.text) if given else ""
+    return one_line(text, MAX_CHARS) if any(map(str.isalnum, text)) else ""
 
 
 def options_of(

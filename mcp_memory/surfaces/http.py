@@ -17,8 +17,9 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,20 +29,25 @@ import uvicorn
 from anyio import to_thread
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mcp_memory import config
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Greeting, Memory, build_server, exit_within
-from mcp_memory.surfaces.web.access import ENTRANCE, Access
-from mcp_memory.surfaces.web.routes import Site, closed_door, once_more, viewer
+from mcp_memory.surfaces.web.access import ENTRANCE, LocalAccess, SessionFiles
+from mcp_memory.surfaces.web.local import LocalSite, write_login_page
+from mcp_memory.surfaces.web.routes import closed_door, once_more, url, viewer
 
 Builder = Callable[[Memory], MCPServer[Any]]
 
 PATH = "/mcp"
+LOOPBACK = "127.0.0.1"
+#: Set where the browser runs on another machine or system, which is led to 127.0.0.1 alone.
+_FORWARDED = ("SSH_CONNECTION", "WSL_DISTRO_NAME", "CODESPACES", "REMOTE_CONTAINERS")
 _GRACE_SECONDS = 1
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
@@ -75,11 +81,20 @@ class Welcome:
 class Guard:
     """Lets a request pass if it is welcome and knows the token."""
 
-    def __init__(self, app: ASGIApp, token: str, allow: Sequence[str] = (), access: Access | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str,
+        allow: Sequence[str] = (),
+        access: LocalAccess | None = None,
+        pages_at: str = "",
+    ) -> None:
         self._app = app
         self._token = token.encode()
         self._welcome = Welcome(allow)
         self._access = access
+        #: The only host, with its port, at which browsers are logged in; empty for any.
+        self._pages_at = pages_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "lifespan"):
@@ -98,13 +113,23 @@ class Guard:
         if not hmac.compare_digest(token.strip().encode("latin-1"), self._token) or scheme.lower() != "bearer":
             if self._access and scope["path"] != PATH:
                 # A browser has a cookie instead; the page that asks for it tells how to get one.
-                if self._access.admits(scope):
+                is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+                if self._pages_at and headers_of(scope, b"host") != [self._pages_at]:
+                    if is_page and scope["method"] in ("GET", "HEAD"):
+                        return self._to_pages(scope)
+                elif self._access.admits(scope):
                     return None
-                if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
+                if is_page:
                     return once_more(scope) if self._access.came_from_elsewhere(scope) else closed_door()
             hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
             return refuse(401, hint, {"www-authenticate": "Bearer"})
         return None
+
+    def _to_pages(self, scope: Scope) -> Response:
+        """Send a browser to the address at which the pages are: cookies that are set there go nowhere else."""
+        query = scope["query_string"].decode("latin-1")
+        path = url("/" + scope["path"].lstrip("/")) + (f"?{query}" if query else "")
+        return RedirectResponse(f"http://{self._pages_at}{path}", 307, {"cache-control": "no-store"})
 
 
 def headers_of(scope: Scope, name: bytes) -> list[str]:
@@ -150,20 +175,21 @@ def http_app(
     token: str,
     allow: Sequence[str] = (),
     build: Builder = build_server,
-    access: Access | None = None,
+    access: LocalAccess | None = None,
+    pages_at: str = "",
 ) -> Guard:
     """The whole HTTP surface, guarded: MCP under its path, the viewer everywhere else."""
     # The guard does what the SDK's own check would do, for every route and with the allow-list.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    access = access or Access(token)
-    pages = viewer(Site(memory, access))
+    access = access or LocalAccess(token, SessionFiles(memory.settings.browsers))
+    pages = viewer(LocalSite(memory, access))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and scope["path"] != PATH
         await (pages if is_page else mcp)(scope, receive, send)
 
-    return Guard(ending(serve, memory.leaving), token, allow, access)
+    return Guard(ending(serve, memory.leaving), token, allow, access, pages_at)
 
 
 def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
@@ -294,37 +320,65 @@ class Connection(H11Protocol):
 
 async def serve_http(
     settings: Settings,
-    host: str,
+    host: str | None,
     port: int,
     allow: Sequence[str],
     as_json: bool,
     greeting: Greeting | None = None,
 ) -> None:
-    """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
-    listener, memory, token = listen(host, port, allow), Memory(settings), token_of(settings)
-    access = Access(token)
-    server = server_of(http_app(memory, token, allow, access=access))
-    base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    link = f"{base}{ENTRANCE}?code={access.code()}"
-    if as_json:
-        places = {"url": f"{base}{PATH}", "token_file": str(settings.token_file), "link": link}
-        print(json.dumps(places), flush=True)
-    lines = [
-        f"MCP on {base}{PATH}, bearer token in {settings.token_file}",
-        f"Look at your memory: {link}",
-        "(the link works once, within 15 minutes; then that browser stays logged in)",
-    ]
-    # Whoever asks for the page is told of it first.
-    print("\n".join([*lines[1:], lines[0]] if greeting else lines), file=sys.stderr, flush=True)
-    if greeting and greeting.steps:
-        print(f"\n{greeting.steps.strip()}", file=sys.stderr, flush=True)
-    if greeting and greeting.browse:
-        await to_thread.run_sync(webbrowser.open, link)
+    """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to.
 
-    await run_until_signal(server, listener, memory)
+    Without a host it is this machine alone: MCP at the usual loopback address, the pages at one of their own.
+    """
+    token = token_of(settings)
+    listener = listen(host, port, allow) if host else listen_on_loopback(port)
+    own = None if host else listen_for_pages(token, listener.getsockname()[1])
+    memory, access = Memory(settings), LocalAccess(token, SessionFiles(settings.browsers))
+    base = f"http://{_netloc(listener, host)}"
+    pages = f"http://{_netloc(own)}" if own else base
+    app = http_app(memory, token, allow, access=access, pages_at=_netloc(own) if own else "")
+    server = server_of(app)
+    link = f"{pages}{ENTRANCE}?code={access.code()}"
+    with ExitStack() as stack:
+        page = _login_page(settings, pages, access, stack) if greeting and greeting.browse else None
+        if as_json:
+            places = {"url": f"{base}{PATH}", "token_file": str(settings.token_file), "link": link}
+            print(json.dumps(places), flush=True)
+        lines = [
+            f"MCP on {base}{PATH}, bearer token in {settings.token_file}",
+            f"Look at your memory: {link}",
+            "(the link works once, within 15 minutes; then that browser stays logged in)",
+        ]
+        if page:
+            lines.append(f"Your browser is opened with {page}. If it may not read that file, open the link.")
+        # Whoever asks for the page is told of it first.
+        print("\n".join([*lines[1:], lines[0]] if greeting else lines), file=sys.stderr, flush=True)
+        if greeting and greeting.steps:
+            print(f"\n{greeting.steps.strip()}", file=sys.stderr, flush=True)
+        if page:
+            await to_thread.run_sync(webbrowser.open, page.as_uri())
+        await run_until_signal(server, listener, memory, [own] if own else [])
 
 
-async def run_until_signal(server: uvicorn.Server, listener: socket.socket, memory: Memory) -> None:
+def _login_page(settings: Settings, pages: str, access: LocalAccess, stack: ExitStack) -> Path | None:
+    """Write the file that logs the browser in. It is removed when it has done so, or when the server ends."""
+
+    def remove() -> None:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    code = access.code(on_use=remove)
+    try:
+        path = write_login_page(settings.home, f"{pages}{ENTRANCE}?code={code}")
+    except OSError:
+        return None  # the printed link is left
+    stack.callback(remove)
+    return path
+
+
+async def run_until_signal(
+    server: uvicorn.Server, listener: socket.socket, memory: Memory, further: Sequence[socket.socket] = ()
+) -> None:
     async def stop_on_signal() -> None:
         if sys.platform == "win32":
             return
@@ -336,7 +390,7 @@ async def run_until_signal(server: uvicorn.Server, listener: socket.socket, memo
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(stop_on_signal, name="signals")
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=[listener, *further])
         tasks.cancel_scope.cancel()
 
 
@@ -362,10 +416,50 @@ def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
         raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
 
 
+def listen_on_loopback(port: int) -> socket.socket:
+    """Take the usual address of this machine; where there is no IPv4, that of IPv6."""
+    try:
+        return listen(LOOPBACK, port, ())
+    except UsageError:
+        with suppress(UsageError):
+            if not _has_ipv4():
+                return listen("::1", port, ())
+        raise
+
+
+def _has_ipv4() -> bool:
+    try:
+        with listen(LOOPBACK, 0, ()):
+            return True
+    except UsageError:
+        return False
+
+
+def listen_for_pages(token: str, port: int) -> socket.socket | None:
+    """Take a loopback address that no other server uses, if the system has more than one.
+
+    A browser sends the cookies of a host to all its ports, so that every server at 127.0.0.1 would get ours. The
+    address is made from the token: it stays the same, and each memory has its own.
+    """
+    if any(map(config.environment().get, _FORWARDED)):
+        return None
+    first, second, third = hmac.new(token.encode(), b"address", "sha256").digest()[:3]
+    try:
+        return listen(f"127.{64 + first % 64}.{second}.{1 + third % 254}", port, ())
+    except UsageError:
+        return None
+
+
+def _netloc(listener: socket.socket, host: str | None = None) -> str:
+    address, port = listener.getsockname()[:2]
+    name = host or address
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
 def free_port(preferred: int) -> int:
     """A port of this machine: the preferred one, or any if that is taken."""
     try:
-        with listen("127.0.0.1", preferred, ()):
+        with listen_on_loopback(preferred):
             return preferred
     except UsageError:
         return 0

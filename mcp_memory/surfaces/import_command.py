@@ -271,8 +271,29 @@ def _files_below(place: Path) -> tuple[list[Path], list[BadLine]]:
                 strange.append(BadLine(entry.path, 0, "a link that leads nowhere"))
             else:
                 strange.append(BadLine(entry.path, 0, "neither a file nor a directory; name a pipe to read it"))
-    # A session comes before its subagents: `s.jsonl` sorts before `s/subagents/`.
-    return [path for path in sorted(files, key=os.fspath) if _first(path, seen)], strange
+    return [path for path in _in_order(files) if _first(path, seen)], strange
+
+
+def _in_order(files: Sequence[Path]) -> list[Path]:
+    """The files in the order in which they were last written, since a later session may begin with a copy of another.
+
+    A session comes before its subagents: `s.jsonl` before what is below `s/`.
+    """
+    known = {path: _written_ns(path) for path in files}
+
+    def place(path: Path) -> tuple[int, str, str]:
+        sessions = (Path(f"{folder}.jsonl") for folder in path.parents)
+        session = next((name for name in sessions if name in known), path)
+        return known[session], os.fspath(session), os.fspath(path)
+
+    return sorted(files, key=place)
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _first(path: Path, seen: set[tuple[int, int]]) -> bool:

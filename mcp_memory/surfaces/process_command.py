@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ import anyio
 from mcp_memory.app import App
 from mcp_memory.capture.redaction import redact
 from mcp_memory.config import system_timezone
+from mcp_memory.domain.failures import RETRY, FailedWork, grouped_failures
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of, revised
 from mcp_memory.domain.segments import busy, cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.errors import LeaseLost, NotFound, SummarizerError, UsageError
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS, summarize_text, write_extract
+from mcp_memory.navigate.shapes import picked
 from mcp_memory.pipeline.compact import PART_TOKENS
 from mcp_memory.pipeline.ingest import Done
 from mcp_memory.pipeline.rollup import is_open_at
@@ -54,6 +56,7 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
             await app.store.rebuild(app.settings.calendar.timezone or system_timezone())
             await app.inbox.drop_all()
         await app.inbox.reopen()
+        await app.store.retry_failures(all_versions=True)
         watch = watched(app, meter) if meter.shown else None
         done = await until_idle(app, revising=True, watch=watch)
         if app.upgrades:
@@ -67,10 +70,13 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     upgraded |= await app.pusher.try_push()
     made = {"inbox": done.inbox, "events": done.events, "segments": done.segments, "nodes": done.nodes}
     shape = {**made, "seconds": round(time.monotonic() - started, 3), "idle": True, **upgraded}
-    return shape if options.json else _told(shape)
+    if failures := await app.store.failures():
+        shape["failed"] = [picked(work, "stage what project reason") for work in failures]
+    output.result(shape if options.json else _told(shape, failures))
+    return 1 if failures else 0
 
 
-def _told(shape: Mapping[str, Any]) -> str:
+def _told(shape: Mapping[str, Any], failures: Sequence[FailedWork]) -> str:
     counted = [("events", "event"), ("segments", "part of a session"), ("nodes", "summary")]
     plural = {"event": "events", "part of a session": "parts of sessions", "summary": "summaries"}
     made = [f"{shape[key]:,} {name if shape[key] == 1 else plural[name]}" for key, name in counted if shape[key]]
@@ -78,7 +84,10 @@ def _told(shape: Mapping[str, Any]) -> str:
     model = f" The model did not write all of it: {shape['model']}" if "model" in shape else ""
     sent = f" Sent to the team: {shape['pushed']:,}." if shape.get("pushed") else ""
     sent = f" What is shared waits: {shape['push']}" if "push" in shape else sent
-    return f"{told}Everything is up to date.{sent}{model}"
+    if not failures:
+        return f"{told}Everything is up to date.{sent}{model}"
+    failed = [f"✗ {what}\n  {why}" for what, why in grouped_failures(failures)]
+    return "\n".join([f"{told}Everything else is up to date.{sent}{model}", *failed, f"  → {RETRY}"])
 
 
 def watched(app: App, meter: output.Meter) -> Watch:

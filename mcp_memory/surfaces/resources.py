@@ -89,6 +89,7 @@ class Shelf:
         if app.settings.privacy.isolate and not app.viewer:
             # Sessions and transcripts of other projects have no names here.
             facts["set_aside"] = [{"reason": bad["reason"]} for bad in facts["set_aside"]]
+            facts["failed"] = [{"stage": work["stage"], "reason": work["reason"]} for work in facts["failed"]]
             facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
         return json.dumps(clean_json(facts), indent=1)
 

@@ -69,8 +69,10 @@ def serve(options: argparse.Namespace) -> int:
     output.keep_log(settings.home)
     if options.http:
         if getattr(options, "team", False):
+            from mcp_memory.surfaces.http import LOOPBACK
             from mcp_memory.surfaces.team.serving import serve_team
 
+            options.host = options.host or LOOPBACK
             anyio.run(serve_team, settings, options)
         else:
             from mcp_memory.surfaces.http import serve_http
@@ -117,7 +119,7 @@ def web(options: argparse.Namespace) -> int:
     from mcp_memory.surfaces.http import free_port
 
     options.port = free_port(WEB_PORT) if options.port is None else options.port
-    options.http, options.host, options.allow_host = True, "127.0.0.1", []
+    options.http, options.host, options.allow_host = True, None, []
     # Without a screen, Python would start a browser in this terminal.
     has_screen = sys.platform in ("win32", "darwin") or any(
         map(config.environment().get, ("DISPLAY", "WAYLAND_DISPLAY"))

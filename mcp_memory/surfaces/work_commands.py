@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import NOTES_CLIENT, short_session
+from mcp_memory.domain.events import short_session
 from mcp_memory.domain.inventory import SessionInfo
 from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.toc import Level, Scope
@@ -34,7 +34,7 @@ from mcp_memory.surfaces.terminal import Listed
 
 _MOST = 500
 #: How much stands where one is: what is open, and among how many sessions the last one is looked for.
-_OPEN, _RECENT = 3, 10
+_OPEN = 3
 _CHART_DAYS = 56
 _OPEN_LABEL = f"{Kind.OPEN.label}: "
 _FIRST_STEPS = (
@@ -88,8 +88,8 @@ async def _standing(answers: Answers, project: str) -> list[str]:
 
 
 async def _last_card(answers: Answers, project: str | None) -> SessionInfo | None:
-    cards = await session_cards(answers.reader, project, limit=_RECENT)
-    return next((card for card in cards if card.client != NOTES_CLIENT), None)
+    cards = await session_cards(answers.reader, project, limit=1)
+    return cards[0] if cards else None
 
 
 def _left_open(hit: Hit) -> list[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,8 @@ from mcp_memory.errors import Problem, SettingsError, StoreFull, UsageError
 FILE, STATE, KNOWN = "team.json", "team-state.json", "team-known.json"
 #: How long it may be in vain to push until it is called a problem.
 _OFFLINE_MS = 24 * 3_600_000
+#: Refused events that are kept with their reasons.
+MAX_SET_ASIDE = 50
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 16, 4_096
 
 
@@ -73,6 +75,13 @@ class PushState:
     #: How many events the server would not take, and why the last of them.
     declined: int = 0
     reason: str = ""
+    #: The ids and reasons of the latest of them.
+    set_aside: list[list[str]] = field(default_factory=list)
+
+    def with_set_aside(self, refused: Sequence[tuple[str, str]]) -> PushState:
+        """The state after the server has refused more events, given by id and reason."""
+        kept = [*self.set_aside, *([event_id, reason] for event_id, reason in refused)][-MAX_SET_ASIDE:]
+        return replace(self, declined=self.declined + len(refused), reason=refused[-1][1], set_aside=kept)
 
     @classmethod
     def load(cls, settings: Settings) -> PushState:

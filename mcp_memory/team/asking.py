@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -17,6 +18,7 @@ from typing import Any
 
 import anyio
 
+from mcp_memory.capture.redaction import redact
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import parse_grip_id
@@ -35,7 +37,10 @@ KNOWN_MS, ASKED_AGAIN_MS = 600_000, 60_000
 #: How often news are fetched, of how many projects, from how far back; and how many lines of them a brief has.
 NEWS_SECONDS, _PROJECTS, _NEWS_MS, _NEWS, _LINE = 600.0, 10, 14 * 86_400_000, 2, 220
 _MOST_BYTES = 2_000_000
+#: What stands in place of a secret.
+_MARK = re.compile(r"\[redacted:[\w-]+\]")
 _SILENT = "The team's memory did not answer, so this is from your own alone."
+_NOTHING_LEFT = "The team was not asked: all of the question is private, so this is from your own memory alone."
 _REFUSED = "The team's server does not accept your token any more, so this is from your own memory alone."
 
 
@@ -81,6 +86,17 @@ def news_of(settings: Settings, slug: str, since_ms: int) -> list[str]:
     return [safe(line, _LINE) for at_ms, line in lines if at_ms > since_ms][:_NEWS]
 
 
+def redacted(value: Any) -> Any:
+    """What may leave this machine of an argument: no secret, and nothing that stands between <private> tags."""
+    if isinstance(value, str):
+        clear = redact(value)
+        if clear == value:
+            return value
+        left = _MARK.sub(" ", clear)
+        return left.strip() if any(map(str.isalnum, left)) else ""
+    return [redacted(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def asked_team(settings: Settings, made: dict[int, AskedTeam | None], exits: AsyncExitStack) -> AskedTeam | None:
     """Whom the account in the data directory asks, if it is one; looked at anew when the file is another one."""
     try:
@@ -120,7 +136,9 @@ class AskedTeam:
                 if slug is None:
                     return None
                 named = {"remote": project.remote, "name": slug}
-            given = {name: value for name, value in arguments.items() if value is not None}
+            given = {name: redacted(value) for name, value in arguments.items() if value is not None}
+            if any(value == "" and arguments[name] for name, value in given.items()):
+                return TeamReply(trouble=_NOTHING_LEFT)
             question = {"tool": tool, "arguments": given, "project": named}
             return TeamReply(await self._client.post("/team/ask", question, max(ends - time.monotonic(), 0.001)))
         except TeamRefused:

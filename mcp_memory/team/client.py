@@ -12,7 +12,7 @@ from anyio import Lock, to_thread
 
 from mcp_memory import __version__
 from mcp_memory.domain.text import one_line
-from mcp_memory.errors import TeamDenied, TeamFault, TeamRefused, TeamRejected, TeamUnreachable
+from mcp_memory.errors import TeamDenied, TeamFailed, TeamFault, TeamRefused, TeamRejected, TeamUnreachable
 from mcp_memory.team.account import TeamAccount, is_loopback
 
 if TYPE_CHECKING:
@@ -116,8 +116,11 @@ class TeamClient:
         if status == 429 or status >= 500:
             wait = headers.get("retry-after", "")
             told_why = reason or f"it answers {status}"
-            raise TeamUnreachable(f"{url} cannot do it now: {told_why}", float(wait) if wait.isdecimal() else None)
-        if (status == 400 and reason) or status == 413:  # a proxy that finds it too large gives no reason of ours
+            fault = TeamFailed if status == 500 else TeamUnreachable
+            raise fault(f"{url} cannot do it now: {told_why}", float(wait) if wait.isdecimal() else None)
+        if (
+            status in (400, 422) and reason
+        ) or status == 413:  # a proxy that finds it too large gives no reason of ours
             raise TeamRejected(f"{url} does not take it: {reason or 'it is too large'}")
         if status != 200 or not isinstance(told, dict):
             raise TeamFault(f"{url} answers {status}{f': {reason}' if reason else ', not as a team server does'}.")

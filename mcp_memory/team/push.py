@@ -25,6 +25,7 @@ from mcp_memory.errors import (
     LeaseLost,
     MemoryFault,
     StoreReplaced,
+    TeamFailed,
     TeamFault,
     TeamRefused,
     TeamRejected,
@@ -39,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 #: How many events, and characters of them, are sent at once, and how many are withdrawn.
 PORTION, PORTION_CHARS, WITHDRAWN = 500, 2_000_000, 1_000
+#: How many times as long an unpacked push may be; servers refuse more than a hundred times.
+_MAX_RATIO = 50
 #: How often it is looked for what waits.
 LOOK_SECONDS = 5.0
 #: How long to wait after a failure, twice as long after each further one, and at most.
@@ -154,6 +157,7 @@ class Pusher:
             "trouble": state.error or None,
             "declined": state.declined,
             "reason": state.reason or None,
+            "set_aside": [{"event_id": event_id, "reason": reason} for event_id, reason in state.set_aside],
         }
 
     async def _waits(self) -> bool:
@@ -180,23 +184,47 @@ class Pusher:
         self._must_hold()
         try:
             answer = await client.post("/team/push", body, patience, gzipped=True)
-        except TeamRejected as error:
+        except (TeamRejected, TeamFailed) as error:
             if len(portion) > 1:  # a part of it may do
                 self._many = len(portion) // 2
                 return True
+            if isinstance(error, TeamFailed) and not await self._takes_next(client, pushed, patience):
+                raise
             answer = {"refused": [{"event_id": events[0].event_id, "reason": str(error)}]}
         except TeamUnreachable:
             self._many = max(1, self._many // 2)  # over a slow line a smaller one arrives in time
             raise
+        await self._settle(client, pushed, portion, answer)
+        self._many = min(PORTION, self._many * 2)
+        return True
+
+    async def _takes_next(self, client: TeamClient, pushed: Pushed, patience: float) -> bool:
+        """Send the event after the one at which the server failed; whether it takes that.
+
+        If it does, the fault is the first event's, and otherwise the server's.
+        """
+        portion = (await self._store.to_push(2, 2 * PORTION_CHARS))[1:]
+        if not portion:
+            return False
+        body = await to_thread.run_sync(packed, [event for _, event in portion], await self._store.remotes())
+        self._must_hold()
+        try:
+            answer = await client.post("/team/push", body, patience, gzipped=True)
+        except (TeamRejected, TeamFailed) as error:
+            return isinstance(error, TeamRejected)
+        await self._settle(client, pushed, portion, answer)
+        return True
+
+    async def _settle(
+        self, client: TeamClient, pushed: Pushed, portion: Sequence[tuple[int, Event]], answer: Mapping[str, Any]
+    ) -> None:
+        """Take what the server has answered for out of the queue, and set aside what it refused."""
         new, known, refused = _counted(client, answer)
         await self._store.pushed([number for number, _ in portion])
-        self._many = min(PORTION, self._many * 2)
         pushed.new, pushed.known = pushed.new + new, pushed.known + known
         pushed.declined += len(refused)
-        if refused:
-            state = PushState.load(self._settings)
-            self._note(declined=state.declined + len(refused), reason=refused[-1])
-        return True
+        if refused and self.joined:
+            PushState.load(self._settings).with_set_aside(refused).save(self._settings)
 
     def _must_hold(self) -> None:
         """Whoever lost the lease must not send what may have been taken back since it was read."""
@@ -216,10 +244,14 @@ def pause_after(failures: int, retry_after: float | None = None) -> float:
 
 
 def packed(events: Sequence[Event], remotes: Mapping[str, str]) -> bytes:
-    """Events as the server reads them: a line that names the format, then each as `export` writes it."""
+    """Events as the server reads them: a line that names the format, then each as `export` writes it.
+
+    What repeats itself so much that a server would take it for a bomb is sent at its full length.
+    """
     lines = [{"format": 1}, *(line_of(event, remotes.get(event.project, "")) for event in events)]
-    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return gzip.compress(text.encode("utf-8", "replace"), 5, mtime=0)
+    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines).encode("utf-8", "replace")
+    body = gzip.compress(text, 5, mtime=0)
+    return body if len(text) <= _MAX_RATIO * len(body) else gzip.compress(text, 0, mtime=0)
 
 
 def line_of(event: Event, remote: str) -> dict[str, Any]:
@@ -229,12 +261,13 @@ def line_of(event: Event, remote: str) -> dict[str, Any]:
     return told | ({"remote": remote} if remote else {})
 
 
-def _counted(client: TeamClient, answer: Mapping[str, Any]) -> tuple[int, int, list[str]]:
-    """What the server says of a portion: new, known, and why others are refused."""
+def _counted(client: TeamClient, answer: Mapping[str, Any]) -> tuple[int, int, list[tuple[str, str]]]:
+    """What the server says of a portion: new, known, and the ids of refused events with the reasons."""
     new, known, refused = answer.get("new", 0), answer.get("known", 0), answer.get("refused")
     if not (isinstance(new, int) and isinstance(known, int) and isinstance(refused, list)):
         raise TeamFault(f"{client.account.url} answers a push, but not as a team server does.")
-    return new, known, [str(row.get("reason", ""))[:200] if isinstance(row, dict) else "" for row in refused]
+    rows = [row if isinstance(row, dict) else {} for row in refused]
+    return new, known, [(str(row.get("event_id", ""))[:40], str(row.get("reason", ""))[:200]) for row in rows]
 
 
 def _iso(at_ms: int) -> str:

@@ -124,6 +124,24 @@ HOSTILE += [
     'password = getenv("x") or ',
     "пароль: ",
 ]
+HOSTILE += [
+    'send "',
+    "vault kv put a ",
+    "vault kv put a b=c ",
+    "--from-literal=",
+    "create secret x=",
+    'type="password" value=',
+    '<input type="password" ',
+    "nmcli ",
+    "SecureString --value ",
+    "put-parameter ",
+    "a_api_",
+    "a-b-c-key-",
+    "< private",
+    "\\x41",
+    "use it as the root ",
+    "encrypt_string --a ",
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
@@ -162,6 +180,7 @@ TRIGGERS = {trigger for table in RULES.values() for _, triggers, *_ in table for
 TRIGGERS |= {*WORDS, *(word for word, _ in FOREIGN)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["", " ", "=", '="a1B2c3d4e5f6"\n'])
 def test_twice_the_text_takes_about_twice_the_steps_whatever_rule_it_triggers(after: str) -> None:
     worse = {}

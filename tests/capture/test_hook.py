@@ -339,6 +339,7 @@ def test_installed_copy_finds_the_package_around_it(machine: Machine, tmp_path: 
     assert len(machine.payloads()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REPLAY.is_dir(), reason="recorded hook input is not at hand")
 def test_every_recorded_event_is_taken_without_a_sound(machine: Machine) -> None:
     machine.make_database()

@@ -399,6 +399,7 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
     assert redact(once) == once
 
 
+@pytest.mark.slow
 @given(any_json)
 def test_json_redacted_twice_is_json_redacted_once(value: object) -> None:
     once = redact_json(value)
@@ -411,6 +412,7 @@ def test_a_key_is_found_between_any_two_texts(before: str, after: str) -> None:
     assert key not in redact(f"{before} {key} {after}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="real transcripts are not at hand")
 def test_ordinary_sessions_are_hardly_touched() -> None:
     lines = [line for path in sorted(TRANSCRIPTS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]

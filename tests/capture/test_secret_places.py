@@ -81,7 +81,9 @@ def test_every_row_of_a_table_is_read() -> None:
 GITHUB = "ghp" + "_" + KEY + KEY[:16]
 
 
-@pytest.mark.parametrize("char", ["\u200b", "\u200c", "\u200d", "\ufeff", "\u00ad", "\u2060", "\u180e"])
+@pytest.mark.parametrize(
+    "char", ["\u200b", "\u200c", "\u200d", "\ufeff", "\u00ad", "\u2060", "\u180e", "\u2063", "\ufe0f", "\U000e0101"]
+)
 @pytest.mark.parametrize("secret", [GITHUB, f"password: {P}"])
 def test_characters_that_no_one_sees_do_not_hide_a_secret(secret: str, char: str) -> None:
     split = secret[:2] + char + secret[2:7] + char + char + secret[7:]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from mcp_memory.capture.redaction import redact
 from mcp_memory.capture.redaction.values import RULES, SHORTEST, VERDICTS, is_dummy
+from tests.support import fewer_examples
 
 #: What only looks ahead makes no text.
 _AHEAD = re.compile(r"\(\?=[^)]*\)")
@@ -25,9 +26,10 @@ FORMS = [
 ]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(("prefix", "body"), FORMS, ids=[prefix for prefix, _ in FORMS])
 def test_a_key_is_one_long_run_and_taken_out_wherever_it_stands(prefix: str, body: str) -> None:
-    @settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @fewer_examples(1 / 20, suppress_health_check=list(HealthCheck))
     @given(st.from_regex(re.compile(_AHEAD.sub("", body), re.ASCII), fullmatch=True))
     def check(secret: str) -> None:
         assume(re.fullmatch(body, secret, re.ASCII) and not is_dummy(prefix + secret))

@@ -46,10 +46,10 @@ class Rollout(Transcript):
     def user(self, text: str, **fields: Any) -> dict[str, Any]:
         return self.item("message", role="user", content=[{"type": "input_text", "text": text}], **fields)
 
-    def reply(self, text: str, name: str = "m1", twin: bool = True) -> list[dict[str, Any]]:
+    def reply(self, text: str, name: str = "m1", twin: bool = True, **fields: Any) -> list[dict[str, Any]]:
         content = [{"type": "output_text", "text": text}]
         twins = [self.done("AgentMessage", id=name)] if twin else []
-        return [*twins, self.item("message", id=name, role="assistant", content=content)]
+        return [*twins, self.item("message", id=name, role="assistant", content=content, **fields)]
 
     def call(self, command: str, call_id: str = "c1", **given: Any) -> dict[str, Any]:
         arguments = json.dumps({"cmd": command, **given})
@@ -248,6 +248,35 @@ def test_a_failed_tool_of_a_server_is_marked(rollout: Rollout) -> None:
     rollout.write(rollout.done("McpToolCall", id="c1", server="farm", tool="boom", result=result))
     (event,) = rollout.events()
     assert (event.text, event.metadata["failed"]) == ("farm.boom\nIt broke", True)
+
+
+def test_a_reply_tells_whether_it_is_commentary_across_two_reads(rollout: Rollout) -> None:
+    rollout.write(rollout.user("Greet them."), *rollout.reply("First a look.", twin=False, phase="commentary"))
+    events = rollout.events()
+    rollout.write(*rollout.reply("Done.", "m2", phase="final_answer"), *rollout.reply("Bye.", "m3"))
+    replies = [event for event in (*events, *rollout.events()) if event.event_type is EventType.ASSISTANT_MESSAGE]
+    assert {event.text: event.metadata.get("phase") for event in replies} == {
+        "First a look.": "commentary",
+        "Done.": "final_answer",
+        "Bye.": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "remote"),
+    [
+        ("git@github.com:Acme/shop.git", "github.com/acme/shop"),
+        ("https://dev:secret@git.example.com/acme/shop", "git.example.com/acme/shop"),
+        ("/srv/git/shop.git", ""),
+        (7, ""),
+    ],
+)
+def test_the_repository_of_a_rollout_is_its_remote_without_credentials(
+    tmp_path: Path, url: object, remote: str
+) -> None:
+    rollout = Rollout(tmp_path, git={"repository_url": url, "branch": "main"})
+    rollout.write(rollout.user("Greet them."))
+    assert [event.remote for event in rollout.events()] == [remote]
 
 
 def test_a_subagent_belongs_to_its_parents_session(tmp_path: Path) -> None:

@@ -11,14 +11,20 @@ REFUSED = "The user doesn't want to proceed with this tool use. The tool use was
 TOOLS = [
     ("Bash", "Greet\n\n`greet -v`\n\n```text\nhello\n```", "Bash: greet -v\nhello", {}),
     ("Bash", "Greet\n`greet -v`\n```\nhello\n```", "Bash: greet -v\nhello", {}),
-    ("Bash", "\n```bash\ngreet\nleave\n```\n\n```text\nhi\n```\nbye\n```", "Bash: greet\nhi\n```\nbye", {}),
+    (
+        "Bash",
+        "\n```bash\ngreet\nleave\n```\n\n```text\nhi\n```\nbye\n```",
+        "Bash: greet\nleave\nhi\n```\nbye",
+        {"call_lines": 2},
+    ),
     ("Bash", "\n`greet`\n\n```text\nExit code 2\nwho?\n```", "Bash: greet\nExit code 2\nwho?", {"failed": True}),
     (
         "Bash",
         "Commit\n\n```bash\ngit commit -m \"$(cat <<'EOF'\nMend the fence\n\nBoth gates.\nEOF\n)\"\n```\n\n"
         "```text\nok\n```",
-        "Bash: git commit -m \"$(cat <<'EOF'\nCommit message: Mend the fence\nBoth gates.\n\nok",
-        {},
+        "Bash: git commit -m \"$(cat <<'EOF'\nMend the fence\n\nBoth gates.\nEOF\n)\"\n"
+        "Commit message: Mend the fence\nBoth gates.\n\nok",
+        {"call_lines": 6},
     ),
     ("Read", " `./a/b.c`\n\n```text\n   1→alpha\n   2→  beta\n```", "Read: a/b.c\nalpha\n  beta", {"files": ["a/b.c"]}),
     ("Grep", " path `./` pattern `a|`b`\n\n```text\nFound 1 file\nx\n```", "Grep: a|`b\nx", {}),

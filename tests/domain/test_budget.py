@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.budget import (
@@ -53,7 +53,6 @@ def test_the_u_curve_puts_the_best_at_both_ends(many: int, expected: str) -> Non
 TEXTS = st.lists(st.text(alphabet="ab .:)]\n-#é漢\t`*", min_size=1, max_size=60).filter(str.strip), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.integers(1, 160))
 def test_packing_keeps_its_promises(texts: list[str], budget: int) -> None:
     blocks = [of(text.strip(), number) for number, text in enumerate(texts)]

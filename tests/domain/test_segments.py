@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.capture.redaction import Clean
@@ -210,7 +210,6 @@ def sessions(draw: st.DrawFn) -> list[Mark]:
 
 
 @given(sessions(), st.integers(0, 10**8))
-@settings(max_examples=200, deadline=None)
 def test_every_event_is_in_exactly_one_segment_in_order(marks: list[Mark], now_ms: int) -> None:
     cuts = cut(marks, RULES, now_ms)
     assert [index for each in cuts for index in range(each.first, each.last)] == list(range(len(marks)))
@@ -219,7 +218,6 @@ def test_every_event_is_in_exactly_one_segment_in_order(marks: list[Mark], now_m
 
 
 @given(sessions())
-@settings(max_examples=200, deadline=None)
 def test_no_segment_breaks_the_rules(marks: list[Mark]) -> None:
     for each in cut(marks, RULES, now_ms=LATER):
         inside, context = marks[each.first : each.last], marks[each.context : each.first]
@@ -232,7 +230,6 @@ def test_no_segment_breaks_the_rules(marks: list[Mark]) -> None:
 
 
 @given(sessions())
-@settings(max_examples=200, deadline=None)
 def test_every_boundary_has_a_reason(marks: list[Mark]) -> None:
     cuts = cut(marks, RULES, now_ms=LATER)
     for left, right in zip(cuts, cuts[1:], strict=False):
@@ -244,7 +241,6 @@ def test_every_boundary_has_a_reason(marks: list[Mark]) -> None:
 
 
 @given(sessions())
-@settings(max_examples=200, deadline=None)
 def test_cutting_on_from_any_earlier_boundary_gives_the_same_segments(marks: list[Mark]) -> None:
     cuts = cut(marks, RULES, now_ms=LATER)
     for index, each in enumerate(cuts):
@@ -252,7 +248,6 @@ def test_cutting_on_from_any_earlier_boundary_gives_the_same_segments(marks: lis
 
 
 @given(sessions(), st.integers(0, 25))
-@settings(max_examples=200, deadline=None)
 def test_later_events_change_only_the_last_segment(marks: list[Mark], length: int) -> None:
     earlier, whole = cut(marks[:length], RULES, now_ms=LATER), cut(marks, RULES, now_ms=LATER)
     assert earlier[:-1] == whole[: max(len(earlier) - 1, 0)]

@@ -10,6 +10,7 @@ from mcp_memory.domain import terms
 from mcp_memory.domain.terms import (
     MAX_TERMS,
     event_columns,
+    hidden_parts,
     match_expression,
     scannable,
     shorten_tool,
@@ -99,3 +100,25 @@ def test_of_a_very_large_memory_a_question_looks_at_no_more_than_of_a_large_one(
     assert [len(scannable(asked, counts, documents)) for documents in (1_000_000, 2_000_000, 50_000_000)] == [1, 1, 1]
     counts[common] = 100_000
     assert [len(scannable(asked, counts, documents)) for documents in (200_000, 1_000_000, 50_000_000)] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("query", ["log in", "(log in)", "they [log in].", "the **logged in**, all"])
+def test_a_verb_and_its_particle_are_one_term_within_brackets_and_quotes(query: str) -> None:
+    assert ("log", "in") in [term.words for term in terms_of(query) if term.compound]
+
+
+@pytest.mark.parametrize("query", ["see the log. In the morning", "log (in the box)", "log, in"])
+def test_a_verb_and_a_particle_beyond_a_sign_are_two_words(query: str) -> None:
+    assert not [term for term in terms_of(query) if term.compound]
+
+
+def test_words_are_folded_in_what_is_indexed_and_asked_for_as_they_are_written() -> None:
+    assert hidden_parts("Der Spaß, die STRAẞE, Spaß") == "Spass . STRASSE"
+    assert [term.phrases for term in terms_of("class password")] == [(("class",),), (("password",),)]
+    assert set(terms_of("straße")[0].phrases) == {("straße",), ("strasse",)}
+
+
+@pytest.mark.parametrize("word", ["佐々木", "𠮷野家"])
+def test_every_character_of_an_unspaced_script_is_part_of_its_run(word: str) -> None:
+    assert hidden_parts(word) == f"{word[:2]} {word[1:]}"
+    assert [term.phrases for term in terms_of(word)] == [((word[:2], word[1:]),)]

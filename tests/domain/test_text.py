@@ -132,7 +132,8 @@ def test_names_with_underscores_survive_stripping() -> None:
 
 def test_escapes_control_and_bidi_characters_are_removed() -> None:
     assert printable("\x1b[31mred\x1b[0m\u202e evil\u200b\x00\x9f") == "red evil"
-    assert printable("family 👩\u200d💻 ok") == "family 👩\u200d💻 ok"
+    assert printable("family 👩\u200d💻 ok ❤\ufe0f") == "family 👩\u200d💻 ok ❤\ufe0f"
+    assert printable("hid\u3164den \u034fwords\U000e0080") == "hidden words"
 
 
 @given(st.text(), st.integers(min_value=1, max_value=60))

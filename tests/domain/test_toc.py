@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.toc import (
@@ -76,7 +76,6 @@ def test_title_and_bounds_of_a_period_agree(node_id: str, title: str, first: str
 
 
 @given(DAYS, ZONES)
-@settings(max_examples=200, deadline=None)
 def test_every_period_lies_inside_its_parent(day: date, zone: ZoneInfo) -> None:
     chain = [NodeRef(Level.DAY, day.isoformat()), *ancestors(NodeRef(Level.DAY, day.isoformat()))]
     assert [node.level for node in chain] == [Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR]
@@ -86,7 +85,6 @@ def test_every_period_lies_inside_its_parent(day: date, zone: ZoneInfo) -> None:
 
 
 @given(st.integers(1971, 2200))
-@settings(deadline=None)
 def test_the_months_of_a_year_fill_it_with_whole_weeks(year: int) -> None:
     months = [NodeRef(Level.MONTH, f"{year}-{month:02d}") for month in range(1, 13)]
     assert (months[0].day, months[-1].end_day) == (first_day_of_year(year), first_day_of_year(year + 1))
@@ -97,7 +95,6 @@ def test_the_months_of_a_year_fill_it_with_whole_weeks(year: int) -> None:
 
 
 @given(DAYS)
-@settings(deadline=None)
 def test_a_month_begins_with_the_week_of_its_first_thursday(day: date) -> None:
     first = first_day_of_month(day.year, day.month)
     thursday = first + timedelta(days=3)
@@ -106,7 +103,6 @@ def test_a_month_begins_with_the_week_of_its_first_thursday(day: date) -> None:
 
 
 @given(DAYS, st.sampled_from(list(Level)))
-@settings(max_examples=200, deadline=None)
 def test_every_id_is_read_back_as_the_node_that_wrote_it(day: date, level: Level) -> None:
     ref = NodeRef(level, f"{day.isoformat()}:{ULID}") if level is Level.SEGMENT else covering(level, day)
     assert parse_node_id(ref.node_id()) == (ref, None)
@@ -192,7 +188,6 @@ def test_a_day_begins_at_its_first_instant(day: str, zone: str, first_instant: s
 
 
 @given(st.integers(31_536_000_000, 7_289_654_400_000), ZONES)
-@settings(max_examples=200, deadline=None)
 def test_every_instant_lies_in_the_day_that_holds_it(timestamp_ms: int, zone: ZoneInfo) -> None:
     ref = day_ref(timestamp_ms, zone)
     assert ref.bounds(zone)[0] <= timestamp_ms < ref.bounds(zone)[1]

@@ -7,13 +7,14 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.install import json_settings
 from mcp_memory.install.catalog import EditError
 from mcp_memory.install.json_settings import COMMENT, find, load, register, withdraw
 from tests.install.documents import BROKEN, EMPTY, EXACT, LAUNCH, MOVED, wanted
+from tests.support import fewer_examples
 
 ALL = {**EXACT, **EMPTY}
 CLIENTS = ["claude-code", "gemini", "cursor"]
@@ -156,7 +157,7 @@ json_values = st.recursive(
 layouts = st.sampled_from([None, 0, 2, "\t"])
 
 
-@settings(max_examples=40, deadline=None)
+@fewer_examples(1 / 2)
 @given(st.dictionaries(st.text(max_size=6), json_values, min_size=1, max_size=4), layouts, st.booleans())
 def test_any_document_comes_back_byte_for_byte(document: dict[str, Any], indent: int | str | None, crlf: bool) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=crlf)

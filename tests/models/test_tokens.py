@@ -7,12 +7,13 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Depth, depth_of, measure
 from mcp_memory.models import tokens
 from mcp_memory.models.tokens import GAP, chunk_text, count, groups_of, middle_truncate, truncate_to_tokens
+from tests.support import fewer_examples
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_text_that_is_added_leaves_all_chunks_but_the_last_ones() -> None:
     assert before[:-2] == after[: len(before) - 2]
 
 
-@settings(max_examples=60, deadline=None)
+@fewer_examples(1 / 2)
 @given(st.text(max_size=3_000), st.integers(20, 200))
 def test_any_text_can_be_cut_and_joined(text: str, size: int) -> None:
     assert "".join(chunk_text(text, size, 0)) == (text if text.strip() else "")

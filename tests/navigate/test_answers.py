@@ -8,7 +8,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory import errors
@@ -20,7 +20,7 @@ from mcp_memory.navigate.context import ContextRequest
 from mcp_memory.navigate.rendering import Renderer
 from mcp_memory.navigate.sessions import session_page
 from mcp_memory.surfaces.import_command import load_sample
-from tests.support import StoppedClock, conversation, learn, memory, said
+from tests.support import StoppedClock, conversation, fewer_examples, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 UTC_RENDERER = Renderer(tokens.count, tokens.cut_to, typed=False, zone=UTC)
@@ -185,7 +185,14 @@ async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> 
         assert "the walrus came ashore" in (await app.contexts.page(ContextRequest(query="walrus", project="*"))).text
 
 
-@settings(deadline=None, max_examples=60)
+async def test_a_time_without_anything_is_told_alike_whatever_a_project_is_called(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation(project="openapi-client"))
+        page = await app.answers.browse_time("2026-02-20", "*", None, 600, None)
+        assert "nothing is remembered. The nearest days: toc:day:2026-03-02@openapi-client" in page.text
+
+
+@fewer_examples(1 / 2)
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=30), st.integers(1, 500), st.text(max_size=300))
 def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -> None:
     pieces = [Piece((text,), listed=True) for text in texts]

@@ -67,17 +67,14 @@ async def test_a_session_has_its_clients_title_and_tells_how_it_ended(tmp_path: 
         assert "timeout is fixed" in untitled.outcome or "SESSION_TTL" in untitled.outcome
         assert (untitled.events, untitled.segments) == (8, 1)
         [event] = await app.store.events(EventQuery(session_id="s1", types=MESSAGES, last=1))
-        told = Captured(
-            event.client,
-            "s1",
-            "title",
-            event.timestamp_ms + 1,
-            EventType.SESSION_TITLE,
-            Role.SYSTEM,
-            "The login timeout",
-        )
-        await app.store.add([Intake(tuple(app.intaker.prepare([told])), "", "alpha")])
-        assert (await overview.session_cards(app.store, None))[0].title == "The login timeout"
+        titles = [("The login timeout", "custom-title"), ("Login", "ai-title"), ("Login timeouts", "ai-title")]
+        for number, (text, source) in enumerate([titles[2], titles[0], titles[1]], start=1):
+            moment, facts = event.timestamp_ms + number, {"source": source}
+            kind, role = EventType.SESSION_TITLE, Role.SYSTEM
+            told = Captured(event.client, "s1", f"title {number}", moment, kind, role, text, metadata=facts)
+            await app.store.add([Intake(tuple(app.intaker.prepare([told])), "", "alpha")])
+            shown = (await overview.session_cards(app.store, None))[0].title
+            assert shown == ("Login timeouts" if number == 1 else "The login timeout")
 
 
 async def test_a_session_without_a_summary_is_listed_by_its_own_words(tmp_path: Path) -> None:

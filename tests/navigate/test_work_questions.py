@@ -142,6 +142,60 @@ async def test_pages_are_parts_of_one_list(app: App) -> None:
     assert rest.more is None
 
 
+async def test_after_the_edits_of_a_file_come_the_messages_that_name_it(app: App) -> None:
+    talk = [
+        ("user", "Is chunking.go the slow part?"),
+        ("tool", "Bash: go tool pprof internal/chunk/chunking.go"),
+        ("assistant", "Profiling shows internal/chunk/chunking.go at 40 %, see rechunking.go and chunking.gold."),
+        ("user", "And rechunking.go?"),
+    ]
+    await tell(app, day(6, talk))
+    found = await ask(app, "chunking.go", limit=20)
+    assert found.order == "edits first"
+    assert [hit.score for hit in found.hits[:2]] == [0.8, 0.8]
+    assert [told(hit)[0] for hit in found.hits[2:]] == [
+        talk[2][1],
+        talk[0][1],
+        "It reads chunking.go's Overlap to merge neighbours.",
+        talk[1][1],
+        f"Read: {FILE}\nconst Overlap = 0",
+    ]
+    assert {hit.score for hit in found.hits[2:]} == {0.5}
+    pages, cursor = list[str](), None
+    while len(pages) < 20:
+        page = await ask(app, "chunking.go", limit=3, cursor=cursor)
+        pages += [hit.id for hit in page.hits]
+        if page.more is None:
+            break
+        cursor = cursor_of(page.more)
+    assert pages == [hit.id for hit in found.hits]
+
+
+async def test_a_message_that_an_edit_is_shown_with_is_not_listed_again(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        rows = [("user", "Chunk by words in chunking.go."), edited("+ x"), ("assistant", "chunking.go cuts at words.")]
+        await learn(app, day(2, rows))
+        [hit] = (await ask(app, "chunking.go")).hits
+        assert told(hit)[0] == rows[0][1]
+        assert told(hit)[-1] == rows[2][1]
+
+
+async def test_a_question_for_the_changes_of_a_file_is_answered_by_its_changes_alone(app: App) -> None:
+    assert {hit.score for hit in (await ask(app, "what did we change in chunking.go?")).hits} == {0.8}
+
+
+@pytest.mark.parametrize("name", ["Node.js", "github.com"])
+async def test_a_name_with_a_dot_is_a_file_only_if_a_file_of_that_name_was_changed(tmp_path: Path, name: str) -> None:
+    async with memory(tmp_path) as app:
+        edits = [edited("+ x", "vendor/github.com/pkg/node.js"), edited("+ y", "lib/node.js")]
+        await learn(app, day(2, [("user", "Port the tree."), *edits, ("assistant", "Ported.")]))
+        await learn(app, day(3, [("user", f"We stay with {name} for now.")]))
+        found = await ask(app, name)
+        assert found.order == "best first"
+        assert told(found.hits[0])[0] == f"We stay with {name} for now."
+        assert (await ask(app, "node.js")).hits[0].score == 0.55
+
+
 async def test_a_name_that_several_files_have_is_less_sure_than_a_path(app: App) -> None:
     assert [hit.score for hit in (await ask(app, "settings.go")).hits] == [0.55]
     [hit] = (await ask(app, "history of cmd/app/settings.go")).hits

@@ -20,7 +20,7 @@ from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import PORTION
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces.import_command import find_sources, laid_out
-from tests.support import SHARED, all_nodes, conversation, database_of, memory, said
+from tests.support import LATER, SHARED, all_nodes, conversation, database_of, memory, said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 
@@ -268,6 +268,7 @@ DATA = SHARED / "data"
 CORPORA = [path for path in sorted(DATA.glob("*/")) if path.name != "longmemeval"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPORA, reason="the shared data is not here")
 async def test_of_every_corpus_a_dry_run_promises_what_comes(tmp_path: Path) -> None:
     async with memory(tmp_path / "home") as app:
@@ -368,3 +369,21 @@ async def test_blank_ends_are_nothing_to_tell(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "  ")
     async with memory(tmp_path / "home") as app:
         assert (await load(app, path)).skipped == []
+
+
+def rollout(path: Path, session: str, cwd: str, url: str) -> Path:
+    meta = {"id": session, "session_id": session, "cwd": cwd, "git": {"repository_url": url, "branch": "main"}}
+    said_there = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": f"Go on in {cwd}."}]}
+    values = [("session_meta", meta), ("response_item", said_there)]
+    return write(path, [{"timestamp": LATER, "type": kind, "payload": payload} for kind, payload in values])
+
+
+async def test_two_checkouts_that_are_gone_are_one_project_by_the_remote_that_codex_recorded(tmp_path: Path) -> None:
+    one = rollout(tmp_path / "one.jsonl", "s1", str(tmp_path / "gone" / "shop"), "git@github.com:acme/shop.git")
+    two = rollout(tmp_path / "two.jsonl", "s2", str(tmp_path / "away" / "copy"), "https://x:y@github.com/acme/shop")
+    three = rollout(tmp_path / "three.jsonl", "s3", str(tmp_path / "gone" / "other"), "")
+    async with memory(tmp_path / "home") as app:
+        sources = [(CLIENTS["codex"], path) for path in (one, two, three)]
+        await import_files(app.store, app.inbox, sources, app.intaker)
+        projects = await app.store.projects()
+    assert sorted((info.slug, info.sessions) for info in projects) == [("other", 1), ("shop", 2)]

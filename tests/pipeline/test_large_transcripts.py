@@ -85,6 +85,7 @@ async def pears(app: App) -> dict[str, int]:
     return dict(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 async def test_two_servers_with_a_short_lease_store_a_large_transcript_once(tmp_path: Path) -> None:
     lines = 90 * PORTION

@@ -45,6 +45,7 @@ async def test_a_segment_that_cannot_be_summarized_keeps_no_other_out(
         assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"even"}
         assert "could not be summarized" in caplog.text
         app.pipeline.summarizer = ExtractiveSummarizer()
+        await app.store.retry_failures(all_versions=True)
         await learn(app, [])
         assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"odd", "even"}
 
@@ -131,6 +132,7 @@ async def test_there_is_work_exactly_while_a_stage_would_find_some(tmp_path: Pat
         assert await app.pipeline.waits()
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -296,6 +296,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 async def test_whoever_is_killed_is_followed_by_one_who_goes_on(tmp_path: Path) -> None:
     days = [f"2026-{month:02}-{day:02}" for month in (3, 4) for day in range(1, 25)]

@@ -372,6 +372,7 @@ anyio.run(work, Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 async def test_a_kill_during_a_call_costs_at_most_that_call(tmp_path: Path) -> None:
     driver, env = [sys.executable, "-c", DRIVER, str(tmp_path)], child_environment(tmp_path)

@@ -149,6 +149,7 @@ async def test_the_record_before_is_told_with_every_part_however_long(tmp_path: 
     assert made[-1] == ("session merge", "session:s1")
 
 
+@pytest.mark.slow
 async def test_a_long_record_has_one_account_of_all_its_parts(tmp_path: Path) -> None:
     def numbered(asked: Asked) -> object:
         if asked.form == "prose":

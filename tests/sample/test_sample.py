@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.sample import lines
+from tests.support import fewer_examples
 
 WEEK = timedelta(weeks=1)
 REQUIRED = {"session_id", "timestamp", "role", "text", "project", "source_id"}
@@ -120,7 +121,7 @@ def test_without_now_the_history_never_changes() -> None:
         datetime(2020, 1, 1), datetime(2090, 1, 1), timezones=st.sampled_from([UTC, timezone(timedelta(hours=12))])
     )
 )
-@settings(max_examples=25, deadline=None)
+@fewer_examples(1 / 4)
 def test_the_history_moves_by_whole_weeks_into_the_last_seven_days(now: datetime) -> None:
     original, moved = lines(), lines(now)
     shifts = {at(after) - at(before) for before, after in zip(original, moved, strict=True)}

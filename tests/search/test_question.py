@@ -195,7 +195,9 @@ def test_signs_that_no_sentence_has_tell_code(query: str, exact: list[str]) -> N
         ("9f8e7d6c", "at a9f8e7d6c", False),
         ("fussball", "Der Fußball", True),
         ("straße", "die Strasse", True),
-        ("mission", "der Mißion", False),
+        ("strassen", "auf den Straßen", True),
+        ("grossstrasse", "die Großstraße", True),
+        ("class", "the clasp and the claßic", False),
         ("İstanbul", "in Istanbul", True),
     ],
 )

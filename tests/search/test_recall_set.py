@@ -16,6 +16,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 async def test_evidence_is_among_the_first_hits_and_right_first_hits_are_trusted(tmp_path: Path) -> None:
     ranks, trusted = list[int](), list[bool]()
     async with filled(tmp_path / "memory", QUESTIONS.corpora) as app:

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
@@ -18,7 +18,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.search import retrieval
 from mcp_memory.search.hits import Hit, RankedEntry
 from mcp_memory.search.question import KINDS
-from tests.support import conversation, learn, memory, said, tell
+from tests.support import conversation, fewer_examples, learn, memory, said, tell
 
 
 def at(minute: int, day: str = "2026-03-02") -> str:
@@ -275,7 +275,7 @@ ODD = [
 
 
 @given(st.lists(st.text(max_size=60), min_size=10, max_size=10))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@fewer_examples(1 / 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_string_is_a_valid_query(tmp_path: Path, queries: list[str]) -> None:
     async def ask() -> None:
         async with memory(tmp_path) as app:

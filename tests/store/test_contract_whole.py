@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.failures import segment_failure
 from mcp_memory.domain.nodes import NodeQuery, Revising
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import Rules, SavedCut, busy
@@ -197,7 +198,7 @@ async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_peri
         lease = store.lease()
         assert await lease.acquire()
         assert lease.token
-        await store.leave_outdated([job.segment.key for job in jobs], 2, lease.token)
+        await store.set_aside([segment_failure(job, ValueError()) for job in jobs], LATER, lease.token, 2)
         assert (await store.counts()).revisions == {1: 3 + 3 - 2 + 3, 2: 2}
         jobs, periods = await store.outdated(2, 99)
         assert [job.session_id for job in jobs] == ["s0"]

@@ -19,6 +19,7 @@ from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import StoreBusy, UsageError
+from mcp_memory.store.postgres import migrations
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.postgres.tables import MOVING, ServerTables
 from mcp_memory.store.sql import moving
@@ -120,6 +121,71 @@ async def test_what_was_said_forgotten_and_pinned_meanwhile_comes_with_the_next_
             walrus = said("The walrus has a name nobody may know.", 5, session="s3")
             assert await add(server, walrus, said("A seal, too.", 8, session="s4")) == 1
             await build(server)
+
+
+def words_on(url: str, word: str) -> list[str]:
+    """The tables of a server that hold a word in any column."""
+    with psycopg.connect(url) as connection:
+        names = [
+            name
+            for (name,) in connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'mcp_memory'"
+            ).fetchall()
+        ]
+        sql = 'SELECT 1 FROM mcp_memory."{}" t WHERE t::text ILIKE %s LIMIT 1'
+        return [name for name in names if connection.execute(sql.format(name), (f"%{word}%",)).fetchone()]
+
+
+async def test_a_move_after_a_forget_takes_the_words_off_the_server(tmp_path: Path) -> None:
+    path, url = tmp_path / "memory.db", empty_database()
+    async with file(path) as store:
+        await add(store, *talk(), said("The walrus has a name nobody may know.", 5, session="s3"))
+        await build(store)
+        copy(path, url)
+        assert "event" in words_on(url, "walrus")
+        await store.forget(Wish(match="walrus"), dry_run=False)
+        await build(store)
+    copy(path, url)
+    assert words_on(url, "walrus") == []
+    async with PostgresStore.open(url) as server:
+        assert await texts(server, EventQuery()) == [event.text for event in talk()]
+
+
+STEPS = ("begin", "change", "ensure_quarters", "fill_index", "finish")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_move_after_a_forget_that_breaks_at_a_step_is_completed_by_the_next(
+    tmp_path: Path, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, url = tmp_path / "memory.db", empty_database()
+    async with file(path) as store:
+        await add(store, *talk(), *talk("s2", 120), said("The walrus has a name nobody may know.", 5, session="s3"))
+        await build(store)
+        copy(path, url)
+        await store.forget(Wish(match="walrus"), dry_run=False)
+        await build(store)
+    owner = migrations if step == "ensure_quarters" else ServerTables
+    original = getattr(owner, step)
+
+    def broken(*args: object, **named: object) -> None:
+        if after:
+            original(*args, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, broken)
+        with pytest.raises(KeyboardInterrupt):
+            copy(path, url)
+    again = copy(path, url)
+    assert words_on(url, "walrus") == []
+    assert kept_true(url) == kept_true(new_database())
+    fresh = empty_database()
+    assert copy(path, fresh).sha256 == again.sha256
+    async with PostgresStore.open(url) as server, PostgresStore.open(fresh) as other:
+        assert await texts(server, EventQuery()) == await texts(other, EventQuery())
+        assert await server.known(["walrus", "token"]) == await other.known(["walrus", "token"])
 
 
 async def test_a_file_that_was_copied_to_holds_nothing_of_what_is_forgotten(tmp_path: Path) -> None:
@@ -272,6 +338,7 @@ print(json.dumps({"killed": killed, "different": different}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("way", ["out", "back"])
 def test_a_move_that_is_killed_at_any_point_is_taken_up_by_the_next(tmp_path: Path, way: str) -> None:

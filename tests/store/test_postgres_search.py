@@ -11,11 +11,13 @@ import pytest
 from mcp_memory.domain.events import Event, EventType, Intake
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.terms import Within, terms_of
+from mcp_memory.store.postgres import reindexing
 from mcp_memory.store.postgres.database import Link
 from mcp_memory.store.postgres.index import PostgresIndex
 from mcp_memory.store.postgres.matching import Visible
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.postgres.translation import by_keys, in_arrays, translated
+from mcp_memory.store.sql.database import Transaction
 from tests.postgres import new_database
 from tests.store.engines import build, said
 
@@ -154,3 +156,37 @@ async def test_the_words_of_the_index_lie_beside_its_rows_and_nothing_waits_to_b
         assert await store.database.value("SELECT reloptions::text FROM pg_class WHERE relname = 'search_terms'") == (
             "{fastupdate=off}"
         )
+
+
+async def test_documents_stemmed_by_an_earlier_rule_are_indexed_again_in_portions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reindexing, "BATCH", 2)
+    url = new_database()
+
+    def as_before(tx: Transaction) -> None:
+        """Store words as the earlier rule stemmed them, and how often they were counted."""
+        tx.run("UPDATE search SET terms = $$'straße':1 'walrus':2$$::tsvector")
+        tx.run("INSERT INTO frequency (word, documents, spoken) VALUES ('straße', 9, 9)")
+        tx.run("INSERT INTO meta (key, value) VALUES ('counted', '5')")
+        tx.run("DELETE FROM migration WHERE number >= 9")
+
+    async with PostgresStore.open(url) as store:
+        for number in range(5):
+            await tell(store, said(f"Straße {number} ist gesperrt", number, session=f"s{number}"))
+        await build(store)
+        assert not await store.index_keeper.behind()
+        await store.database.write(as_before)
+    async with PostgresStore.open(url) as store:
+        keeper = store.index_keeper
+        await store.database.write(lambda tx: tx.run("DELETE FROM event WHERE id = 5"))
+        assert await found(keeper, "straße") == []
+        assert await keeper.behind()
+        assert await keeper.catch_up() == 2
+        assert await found(keeper, "straße") == ["Straße 0 ist gesperrt"]
+        while await keeper.catch_up():
+            pass
+        assert await found(keeper, "straße") == [f"Straße {number} ist gesperrt" for number in range(4)]
+        assert await keeper.search(terms_of("gesperrt"), Within(), kinds=frozenset({"day"}), limit=9)
+        assert not await keeper.behind()
+        assert await store.database.fetch("SELECT word FROM frequency") == []

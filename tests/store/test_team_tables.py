@@ -25,8 +25,19 @@ from tests.store.test_team_private import ADA, BOB, HUSH, build, settings_at, te
 pytestmark = pytest.mark.anyio
 #: What no viewer reads: people and tokens, the audit, what was asked of models, and what only waits or is bookkeeping.
 SHUT = {
-    *("team_user", "team_token", "team_session", "team_member", "audit", "forgotten", "forgotten_words"),
+    *(
+        "team_user",
+        "team_token",
+        "team_session",
+        "team_member",
+        "audit",
+        "owner",
+        "begun_project",
+        "forgotten",
+        "forgotten_words",
+    ),
     *("llm_answer", "llm_attempt", "llm_call", "llm_state"),
+    "failure",
     *("shared_project", "shared_session", "to_push", "to_withdraw"),
 }
 
@@ -131,6 +142,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 async def test_no_words_of_a_question_become_words_of_a_statement(tmp_path: Path) -> None:
     async with open_app(settings_at(tmp_path), for_team=True) as app:
         store = cast(PostgresStore, app.store)

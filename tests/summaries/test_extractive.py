@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import Event, EventType
@@ -204,6 +204,23 @@ def test_a_single_odd_event_still_gets_title_and_bullet(text: str, kind: EventTy
     assert all(words.strip() for words in excerpts(found, events)[0])
 
 
+COMMENTARY = {"phase": "commentary"}
+NARRATED = (
+    ("assistant", "The retry loop never stops because the deadline is read before the clock is set.", COMMENTARY),
+    ("tool", "Edit: retry.py\n- a\n+ b"),
+    ("assistant", "I'll now replace the deadline of the retry loop by a counter.", COMMENTARY),
+)
+
+
+def test_commentary_makes_no_bullet_but_the_final_answer_does() -> None:
+    asked = ("user", "Fix the retry loop in retry.py.")
+    final = ("assistant", "The retry loop counts its attempts now and stops after five.", {"phase": "final_answer"})
+    shown = bullets(asked, *NARRATED, final)
+    assert any("stops after five" in text for text in shown)
+    assert not any("deadline" in text for text in bullets(asked, *NARRATED) + shown)
+    assert bullets(NARRATED[0]) == []
+
+
 def test_nothing_said_makes_no_bullet() -> None:
     assert summarize_segment([], []).bullets == ()
     assert summarize_segment(conversation(("start", "")), []).bullets == ()
@@ -354,7 +371,6 @@ def test_what_nobody_can_read_is_told_without_half_a_quotation(who: str) -> None
     assert [found.title, found.bullets[0].text] == ["ab", "ab"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(CONVERSATIONS, CONVERSATIONS, CONVERSATIONS)
 def test_every_summary_is_exact_bounded_and_clean(said: list[Turn], before: list[Turn], after: list[Turn]) -> None:
     events = conversation(*said, first=100)
@@ -371,7 +387,6 @@ def test_every_summary_is_exact_bounded_and_clean(said: list[Turn], before: list
     assert not re.search(r"<[A-Za-z/!]", found.title)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.tuples(st.sampled_from(["user", "assistant"]), WRITTEN), SPECIAL), min_size=1, max_size=6))
 def test_no_summary_holds_what_was_pasted_or_half_a_quotation(said: list[Turn]) -> None:
     found = summary(("user", "Rename the table of orders to purchases."), *said)

@@ -278,6 +278,17 @@ def test_an_error_is_unresolved_only_if_nothing_ran_after_it() -> None:
     assert facets(asked, failed, ("tool", "Bash: git diff\n+ one line")).unresolved == ()
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_open"), [("ok", True), ("Explain in two sentences what a lock file is good for.", False)]
+)
+def test_an_error_before_a_last_turn_without_calls_is_unresolved_if_the_user_only_nodded(
+    answer: str, is_open: bool
+) -> None:
+    failed = ("tool", "Bash: make check\nExit code 1\nTypeError: cannot unpack non-iterable Config object")
+    found = facets(("user", "Run the checks."), failed, ("user", answer), ("assistant", "It keeps others waiting."))
+    assert any("cannot unpack" in text for text in found.unresolved) is is_open
+
+
 def test_a_talk_between_people_gives_plans_with_their_owner_or_nothing() -> None:
     found = facets(
         ("user", "Mia: These old photos always remind me of the summer!"),

@@ -77,6 +77,7 @@ def perfect(asked: Asked) -> dict[str, Any]:
     return {"title": "Many facts about many modules", "bullets": bullets or [spare], "keywords": keywords}
 
 
+@pytest.mark.slow
 async def test_a_perfect_model_loses_nothing_on_the_way_up(tmp_path: Path) -> None:
     with scripted(perfect) as model:
         async with opened(tmp_path, model, StoppedClock(AFTERWARDS)) as app:

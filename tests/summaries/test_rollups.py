@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
@@ -328,7 +328,7 @@ TOLD = st.lists(st.tuples(st.sampled_from(list(Kind)), SENTENCES), max_size=5)
 CHILDREN = st.lists(st.tuples(SENTENCES | st.just(""), TOLD, st.lists(WORDS, max_size=5)), max_size=7)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 @given(st.sampled_from([Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR]), CHILDREN)
 def test_a_rollup_invents_nothing_and_repeats_nothing(
     level: Level, rows: list[tuple[str, list[Told], list[str]]]

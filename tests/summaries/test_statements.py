@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Kind
@@ -326,7 +326,6 @@ PIECES = st.sampled_from(
 SAID = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=8).map("".join))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(WHO, SAID), max_size=8))
 def test_every_statement_stands_in_its_event(turns: list[tuple[str, str]]) -> None:
     for one in stated(*turns):

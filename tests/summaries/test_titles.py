@@ -239,3 +239,27 @@ def test_what_people_did_titles_their_talk_rather_than_how_they_liked_it() -> No
 def test_code_in_parentheses_leaves_no_hole() -> None:
     texts = [one.text for one in clauses("An index on `(tenant, day)` finds those rows (see the plan)")]
     assert "An index on (tenant, day) finds those rows" in texts
+
+
+SAID = (("user", "Rename the orders table to purchases."), ("assistant", "The orders table is called purchases now."))
+
+
+@pytest.mark.parametrize(
+    ("titles", "named"),
+    [
+        ([("Database work", "ai-title")], "Database work"),
+        ([("Database work", "custom-title"), ("Orders renamed", "ai-title")], "Database work"),
+        ([("Database work", "summary"), ("Shop", "custom-title"), ("Shop cleanup", "custom-title")], "Shop cleanup"),
+        ([("***", "custom-title"), ("Orders", "summary")], "purchases"),
+    ],
+)
+def test_a_title_that_was_given_comes_before_any_sentence_and_the_users_before_the_clients(
+    titles: list[tuple[str, str]], named: str
+) -> None:
+    given = [("title", text, {"source": source}) for text, source in titles]
+    found = title(*SAID, *given)
+    assert (found.partition(": ")[0] == named) if named != "purchases" else (named in found)
+
+
+def test_a_long_given_title_is_cut_to_the_length_of_a_title() -> None:
+    assert len(title(*SAID, ("title", "a long name of this work " * 9, {"source": "custom-title"}))) <= 90

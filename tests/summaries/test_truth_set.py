@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_the_tree_tells_what_a_colleague_must_know() -> None:
     truth = DATA / "truth"
     scorer = [sys.executable, str(truth / "score_truth.py"), "--product", str(PRODUCT), "--json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ from mcp_memory.config import load
 from mcp_memory.domain.events import Event, Intake
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.surfaces.http import listen, server_of
+from mcp_memory.surfaces.team.connections import TeamConnection
 from mcp_memory.surfaces.team.guard import TeamGuard
-from mcp_memory.surfaces.team.serving import TeamConnection, TeamMemory, team_app
+from mcp_memory.surfaces.team.serving import TeamMemory, team_app
 from tests.postgres import new_database
 from tests.surfaces.client import Era
 
 YEAR_MS = 365 * 24 * 3_600_000
 BASE = "http://127.0.0.1:8765"
+#: Where the clock of a server's memory stands, unless a test sets it; its tokens live in real time.
+NOW = datetime(2026, 10, 14, 12, tzinfo=UTC)
 
 
 @dataclass
@@ -71,7 +75,7 @@ async def team_server(
     **options: Any,
 ) -> AsyncIterator[TeamDesk]:
     """A server with ada (member), bob (member), rita (reader) and root (admin). `fill` puts something in before."""
-    place = {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()}
+    place = {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database(), "MCP_MEMORY_NOW": NOW.isoformat()}
     settings = load(place | dict(environment or {}))
     if fill:
         async with open_app(settings, cwd=home, for_team=True) as app:

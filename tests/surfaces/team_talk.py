@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.config import Calendar, Settings, Team
 from mcp_memory.domain.events import TEAM, Intake
 from mcp_memory.team.account import TeamAccount
+from tests.surfaces.team_server import NOW
 
 REMOTE = "git.example.org/team/shop"
-NOW = datetime.now(UTC)
-#: A day in the middle of last month, and two days ago.
+#: A day in the middle of the month before, and two days before the time of the server.
 THEN = (NOW.replace(day=1) - timedelta(days=12)).date()
 LATELY = (NOW - timedelta(days=2)).date()
 
@@ -125,7 +125,8 @@ def repository(place: Path, remote: str = f"https://{REMOTE}.git") -> Path:
 
 async def joined(home: Path, url: str, token: str = "mcpm_0123456789abcdef", lines: Any = OWN) -> Settings:
     """A laptop that has joined the team as dan, with a memory of its own."""
-    settings = Settings(home=home, calendar=Calendar("UTC"), team=Team(timeout_ms=10_000))
+    now_ms = round(NOW.timestamp() * 1000)
+    settings = Settings(home=home, calendar=Calendar("UTC"), team=Team(timeout_ms=10_000), now_ms=now_ms)
     async with open_app(settings, cwd=home) as app:
         await tell(app, "", lines)
         await app.pipeline.until_idle()

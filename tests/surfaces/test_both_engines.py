@@ -84,6 +84,7 @@ async def answer(app: App, line: str) -> tuple[Answer, str]:
         return await load(command.run)(app, known), written.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_sample_history_is_answered_alike_on_both_engines(tmp_path: Path) -> None:
     async with AsyncExitStack() as open_now:

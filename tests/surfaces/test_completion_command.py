@@ -135,6 +135,7 @@ source %s && print sour''ced
 """
 
 
+@pytest.mark.slow
 @needs["zsh"]
 def test_zsh_completes(loaded: Shell, scripts: Path) -> None:
     with terminal(["zsh", "-f", "-i"], loaded.cwd, environment(loaded, scripts)) as screen:

@@ -103,6 +103,7 @@ def test_a_directory_that_others_could_enter_is_narrowed(tmp_path: Path) -> None
     assert machine.memory.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_servers_that_start_at_once_share_one_new_memory(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with ExitStack() as stack:

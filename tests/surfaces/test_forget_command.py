@@ -217,6 +217,7 @@ async def test_the_next_program_that_opens_the_memory_finishes_what_a_reader_del
         assert traces(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_left_and_what_to_do(shell: Shell) -> None:
     rows = [*conversation(), said(f"The {SECRET} plan starts in May.", "2026-03-02T09:06:00Z")]
     (shell.cwd / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

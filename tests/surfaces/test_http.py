@@ -6,11 +6,15 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin, urlsplit
+from urllib.request import url2pathname
 
 import anyio
 import httpx2
@@ -23,9 +27,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
-from mcp_memory.surfaces import cli
-from mcp_memory.surfaces.http import Guard, http_app, is_loopback, listen, token_of
+from mcp_memory.surfaces import cli, http
+from mcp_memory.surfaces.http import (
+    Guard,
+    http_app,
+    is_loopback,
+    listen,
+    listen_for_pages,
+    listen_on_loopback,
+    token_of,
+)
 from mcp_memory.surfaces.server import Memory
+from mcp_memory.surfaces.web.local import write_login_page
 
 pytestmark = pytest.mark.anyio
 
@@ -211,6 +224,7 @@ async def served(settings: Settings) -> AsyncIterator[tuple[anyio.abc.Process, s
                     process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
 async def test_a_client_with_the_token_asks_in_both_eras_and_a_signal_ends_the_server(settings: Settings) -> None:
     async with served(settings) as (process, url):
@@ -251,3 +265,136 @@ async def test_the_address_comes_as_json_if_asked_for(blank: Settings) -> None:
             assert await process.wait() == 0
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", said["url"])
     assert said["token_file"] == str(blank.token_file)
+
+
+@asynccontextmanager
+async def shown(settings: Settings, tmp_path: Path) -> AsyncIterator[tuple[anyio.abc.Process, list[str], str]]:
+    """`web` with a browser that only notes how it was started: the process, the browser's arguments, and stderr."""
+    noted = tmp_path / "arguments"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$0" "$@" > {noted}.part && mv {noted}.part {noted}\n')
+    browser.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name not in FORWARDED}
+    environment |= {"MCP_MEMORY_HOME": str(settings.home), "BROWSER": f"{browser} %s", "DISPLAY": ":99"}
+    command = [sys.executable, "-m", "mcp_memory", "web", "--port", "0"]
+    with anyio.fail_after(LIMIT):
+        async with await anyio.open_process(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path
+        ) as process:
+            try:
+                assert process.stderr is not None
+                lines = BufferedByteReceiveStream(process.stderr)
+                said = [(await lines.receive_until(b"\n", 10_000)).decode() for _ in range(4)]
+                found = re.search(r"http://\S+/enter\?code=\S+", "\n".join(said))
+                assert found, said
+                # The browser is started before the server answers anyone.
+                async with httpx2.AsyncClient(timeout=30) as http:
+                    assert (
+                        await http.get(found[0].partition("?")[0], headers={"accept": "text/html"})
+                    ).status_code == 401
+                yield process, noted.read_text().splitlines(), "\n".join(said)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+
+FORWARDED = ("SSH_CONNECTION", "WSL_DISTRO_NAME", "CODESPACES", "REMOTE_CONTAINERS")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the browser is set by an environment variable")
+async def test_the_browser_is_started_with_a_private_file_and_no_code(blank: Settings, tmp_path: Path) -> None:
+    async with shown(blank, tmp_path) as (process, arguments, said):
+        [page] = [Path(url2pathname(urlsplit(word).path)) for word in arguments if word.startswith("file://")]
+        assert "code" not in " ".join(arguments)
+        assert str(page) in said
+        assert page.parent == blank.home
+        assert page.stat().st_mode & 0o777 == 0o600
+        found = re.search(r'content="0;url=(http://\S+/enter\?code=[\w-]+)"', page.read_text())
+        assert found
+        assert found[1] not in said  # the printed link stays good
+        followed = {"accept": "text/html", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        async with httpx2.AsyncClient(timeout=30) as http:
+            answer = await http.get(found[1], headers=followed)
+            assert answer.status_code == 200
+            assert 'content="0;url=/"' in answer.text
+            assert not page.exists()
+            assert (await http.get(urljoin(found[1], "/"), headers={"accept": "text/html"})).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the browser is set by an environment variable")
+async def test_a_page_that_was_not_used_goes_with_the_server(blank: Settings, tmp_path: Path) -> None:
+    async with shown(blank, tmp_path) as (process, _, _):
+        assert list(blank.home.glob("login-*.html"))
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    assert list(blank.home.glob("login-*.html")) == []
+
+
+def test_a_page_of_a_killed_server_is_removed_by_the_next_one(blank: Settings) -> None:
+    old, young = (write_login_page(blank.home, "http://127.0.0.1/enter?code=x&y") for _ in range(2))
+    assert "code=x&amp;y" in old.read_text()
+    os.utime(old, (1, 1))
+    new = write_login_page(blank.home, "http://127.0.0.1/enter")
+    assert set(blank.home.glob("login-*.html")) == {young, new}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of the other systems, not each has further addresses")
+async def test_pages_have_an_address_of_their_own_to_which_no_other_server_gets_the_cookie(
+    blank: Settings, tmp_path: Path
+) -> None:
+    async with shown(blank, tmp_path) as (_, _, said):
+        link = re.search(r"http://(\S+):(\d+)/enter\?code=\S+", said)
+        mcp = re.search(r"http://(\S+):(\d+)/mcp", said)
+        assert link
+        assert mcp
+        assert mcp[1] == "127.0.0.1"
+        assert link[1] != "127.0.0.1"
+        assert is_loopback(link[1])
+        assert link[2] == mcp[2]
+        usual = f"http://127.0.0.1:{mcp[2]}"
+        async with httpx2.AsyncClient(timeout=30, headers={"accept": "text/html"}) as http:
+            # A bookmark of the usual address leads there; the cookie is set nowhere else.
+            moved = await http.get(f"{usual}/toc?project=a%20b")
+            assert moved.status_code == 307
+            assert moved.headers["location"] == f"http://{link[1]}:{link[2]}/toc?project=a%20b"
+            token = blank.token_file.read_text().strip()
+            refused = await http.post(f"{usual}/enter", data={"token": token}, headers={"origin": usual})
+            assert refused.status_code == 401
+            assert "set-cookie" not in refused.headers
+            entered = await http.get(link[0])
+            assert entered.status_code == 303
+            assert "domain" not in entered.headers["set-cookie"].lower()
+            assert (await http.get(f"http://{link[1]}:{link[2]}/toc")).status_code == 200
+            bearer = {"authorization": f"Bearer {token}"}
+            assert (await http.get(f"{usual}/toc", headers=bearer)).status_code == 200
+
+
+def test_the_address_of_the_pages_stays_the_same_and_differs_between_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform != "linux":
+        pytest.skip("of the other systems, not each has further addresses")
+    for name in FORWARDED:
+        monkeypatch.delenv(name, raising=False)
+    found = []
+    for token in ("one", "one", "another"):
+        listener = listen_for_pages(token, 0)
+        assert listener
+        with listener:
+            found.append(listener.getsockname()[0])
+    assert found[0] == found[1] != found[2]
+    assert all(map(is_loopback, found))
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 5 192.0.2.2 22")
+    assert listen_for_pages("one", 0) is None
+
+
+def test_without_further_addresses_the_usual_one_serves_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listen_as_on_macos(host: str, port: int, allow: object) -> socket.socket:
+        if host not in ("127.0.0.1", "::1"):
+            raise UsageError(f"{host} cannot be used")
+        return listen(host, port, [])
+
+    monkeypatch.setattr(http, "listen", listen_as_on_macos)
+    assert listen_for_pages("one", 0) is None
+    with listen_on_loopback(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"

@@ -152,6 +152,7 @@ async def test_an_answer_that_no_one_takes_is_given_up(caplog: pytest.LogCapture
     assert tracebacks(caplog) == []
 
 
+@pytest.mark.slow
 async def test_who_waits_for_an_answer_is_never_closed_or_pushed_out() -> None:
     go_on = anyio.Event()
 

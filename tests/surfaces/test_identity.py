@@ -124,6 +124,7 @@ def test_projects_that_were_stored_by_path_are_joined_when_their_remote_is_first
     assert "fence" in office.hook(places[0], "SessionStart", "four", source="startup")
 
 
+@pytest.mark.slow
 def test_another_repository_in_the_same_place_is_another_project(both: Office) -> None:
     place = both.root / "first" / "shop"
     git(place, "remote", "set-url", "origin", FORK)
@@ -151,6 +152,7 @@ def test_a_place_whose_remote_changed_is_not_answered_from_its_former_project(bo
     assert f"Nothing is remembered of {place}" in told
 
 
+@pytest.mark.slow
 def test_what_a_remote_joined_is_parted_by_split_and_stays_so(office: Office) -> None:
     places = [office.checkout(name) for name in ("atlas", "globe")]
     for place, words in zip(places, ("keep the wombat key", "paint the fence"), strict=True):

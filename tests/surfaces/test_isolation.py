@@ -143,6 +143,7 @@ async def test_nothing_that_the_server_offers_reaches_another_project_when_isola
     assert await beta_lines(tmp_path) == before
 
 
+@pytest.mark.slow
 async def test_the_same_walk_reaches_it_when_not_isolated(tmp_path: Path) -> None:
     """Else the walk would prove nothing."""
     values = values_of(await fill(tmp_path))

@@ -22,6 +22,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["tidepool-api", "elsewhere"])
 def test_every_id_that_is_printed_is_understood(sample: Shell, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sample.environment, "MCP_MEMORY_PROJECT", home)

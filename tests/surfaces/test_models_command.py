@@ -119,6 +119,7 @@ def test_ollama_is_asked_where_it_listens_without_a_key_and_without_thinking(mac
     }
 
 
+@pytest.mark.slow
 def test_what_suited_a_model_of_ones_own_is_not_left_to_a_paid_service(machine: Machine) -> None:
     with scripted(honest) as model:
         answer(machine, "models", "use", "ollama", "--model", "m", "--base-url", model.openai_url, "--yes")

@@ -35,6 +35,7 @@ def answers(shell: Shell, **environment: str) -> list[str]:
     return [*said, json.loads(found)["hits"][0]["id"]]
 
 
+@pytest.mark.slow
 def test_the_same_answers_come_from_a_server_and_from_a_file_again(shell: Shell, tmp_path: Path) -> None:
     shell.json("demo")
     url = shared_server().new_database()

@@ -148,6 +148,7 @@ def test_a_database_that_cannot_hold_every_word_is_refused(shell: Shell) -> None
         server.drop_database(server.url("latin"))
 
 
+@pytest.mark.slow
 def test_what_is_captured_while_the_server_is_down_waits_and_is_stored_when_it_is_back(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     server = postgres.new_server("max_connections=20")

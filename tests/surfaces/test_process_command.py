@@ -142,6 +142,7 @@ def test_a_failing_model_gives_an_extractive_summary_and_says_so(machine: Machin
     assert KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 def test_a_page_in_the_place_of_an_answer_is_a_failing_model_everywhere(machine: Machine, kind: str) -> None:
     history(machine, "2026-03-02", "2026-03-03", "2026-03-04")

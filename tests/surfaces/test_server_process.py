@@ -138,6 +138,7 @@ async def test_a_signal_ends_it_while_its_input_stays_open(
     assert sound(settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["eof", "term"])
 async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tmp_path: Path, ending: str) -> None:
     history = tmp_path / "long.jsonl"
@@ -168,6 +169,7 @@ async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tm
             assert counts.nodes > 0
 
 
+@pytest.mark.slow
 async def test_two_servers_share_one_memory(settings: Settings, tmp_path: Path) -> None:
     parameters = StdioServerParameters(
         command=SERVE[0], args=SERVE[1:], env=environment(settings), cwd=settings.home.parent
@@ -249,6 +251,7 @@ def request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 async def test_a_subscriber_is_told_on_the_wire_what_another_process_wrote(settings: Settings, era: str) -> None:
     async with served(settings) as server:

@@ -281,6 +281,7 @@ async def test_a_database_in_the_place_of_another_is_told(settings: Settings, bl
         assert "login timeout" in (await read(client, TOC)).text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_subscriber_is_told_over_http_and_does_not_keep_the_server_from_ending(

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_memory.app import App, open_app
 from tests.surfaces.client import ask, connected, refused
 from tests.surfaces.shell import Shell
-from tests.surfaces.team_server import reachable, team_server
+from tests.surfaces.team_server import NOW, reachable, team_server
 from tests.surfaces.team_talk import OWN, THEN, joined, line, repository, tell, three_people
 
 pytestmark = pytest.mark.anyio
@@ -158,9 +158,10 @@ async def test_an_agent_that_asks_the_teams_server_itself_has_the_same_ids_and_a
         assert "assistant ada s:ada-1" in found
 
 
+@pytest.mark.slow
 async def test_the_command_line_finds_what_others_said_and_follows_their_ids(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    del shell.environment["MCP_MEMORY_NOW"]
+    shell.environment["MCP_MEMORY_NOW"] = NOW.isoformat()
     shell.environment["MCP_MEMORY_TEAM_TIMEOUT_MS"] = "10000"
     repository(shell.cwd)
 

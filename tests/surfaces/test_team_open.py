@@ -52,6 +52,7 @@ async def expire(desk: TeamDesk) -> None:
     desk.memory.now_ms = lambda: later  # type: ignore[method-assign]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [revoke, expire])
 async def test_all_that_a_member_has_open_over_mcp_ends_soon_after_its_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: Callable[[TeamDesk], Awaitable[None]]

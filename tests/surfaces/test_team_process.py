@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import json
 import os
 import secrets
@@ -11,7 +10,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,9 +18,6 @@ import anyio
 import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -33,6 +29,7 @@ from mcp_memory.surfaces.team.serving import serve_team
 from mcp_memory.team.account import TeamAccount
 from mcp_memory.team.client import TeamClient
 from tests.postgres import new_database, new_server, shared_server
+from tests.surfaces.certificates import certificate
 from tests.surfaces.client import ask
 from tests.surfaces.shell import Shell
 from tests.surfaces.team_server import YEAR_MS
@@ -70,32 +67,12 @@ async def serving(home: Path, url: str, *options: str, lines: int = 2) -> AsyncI
                     process.kill()
 
 
-def certificate(folder: Path) -> Sequence[Path]:
-    """A certificate of its own for 127.0.0.1, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "memory.example")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    cert, secret = folder / "cert.pem", folder / "key.pem"
-    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain),
-    )
-    return cert, secret
-
-
 async def member(url: str, name: str = "ada") -> str:
     async with PostgresStore.open(url) as store:
         return await store.add_user(name, "member", NOW_MS, NOW_MS + YEAR_MS)
 
 
+@pytest.mark.slow
 async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +102,7 @@ async def test_it_speaks_tls_to_who_verifies_it_in_both_eras_and_ends_on_a_signa
         assert await server.process.wait() == 0
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_away_at_the_start_or_goes_later_is_waited_for(tmp_path: Path) -> None:
     database = new_server()
     url = database.new_database()
@@ -191,6 +169,7 @@ async def test_without_a_database_it_says_what_to_set(tmp_path: Path) -> None:
         await serve_team(load({"MCP_MEMORY_HOME": str(tmp_path)}), given)
 
 
+@pytest.mark.slow
 async def test_who_starts_it_is_told_once_why_the_memory_cannot_be_opened(tmp_path: Path) -> None:
     async with serving(tmp_path / "home", "postgresql://nobody:geheim@127.0.0.1:9/x", lines=3) as server:
         assert "postgresql://nobody:…@127.0.0.1:9/x cannot be reached" in server.told

@@ -109,6 +109,7 @@ def joined(desk: Desk, server: Server, name: str) -> str:
     return file.read_text()
 
 
+@pytest.mark.slow
 def test_what_is_shared_on_a_laptop_comes_to_the_team_and_goes_again(tmp_path: Path, server: Server) -> None:
     desk = Desk(tmp_path)
     place = desk.repository("shop")

@@ -23,6 +23,8 @@ from tests.surfaces.team_talk import REMOTE
 from tests.surfaces.team_world import CLOSED, OWN, PROJECT, team, values_of, without_secrets
 from tests.surfaces.walk import Values, Walk, calls
 
+pytestmark = pytest.mark.slow
+
 Answers = dict[str, list[str]]
 #: What changes the memory that others are asked about; bob, who comes last, calls it, too.
 WRITERS = ("remember", "forget", "resummarize")

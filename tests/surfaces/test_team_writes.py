@@ -39,6 +39,7 @@ def rows_of(desk: TeamDesk) -> dict[str, str]:
         }
 
 
+@pytest.mark.slow
 async def test_a_reader_writes_nothing_by_anything_that_is_listed_and_is_told_why(tmp_path: Path) -> None:
     async with team(tmp_path) as desk:
         values = {name: some[:1] for name, some in (await values_of(desk)).items()} | {"session": ["ada-1"]}

@@ -55,6 +55,7 @@ def imported(office: Office, lines: list[dict[str, Any]]) -> dict[str, Any]:
     return office.json("import", str(path), "--client", "jsonl")
 
 
+@pytest.mark.slow
 def test_two_machines_hold_the_same_after_a_pipe_each_way(machines: Machines) -> None:
     laptop, desk = machines.laptop, machines.desk
     laptop.json("demo")
@@ -77,6 +78,7 @@ def test_two_machines_hold_the_same_after_a_pipe_each_way(machines: Machines) ->
     assert "green drawer" in desk.at(desk.root / "elsewhere" / "copy", "search", "wombat key").stdout
 
 
+@pytest.mark.slow
 def test_a_project_may_be_called_differently_on_each_machine(machines: Machines) -> None:
     laptop, desk = machines.laptop, machines.desk
     laptop.talk(laptop.checkout("shop", SSH), "one", "Please keep the wombat key in the green drawer.")
@@ -100,6 +102,7 @@ def test_what_came_first_from_another_machine_is_joined_by_the_first_checkout(ma
     assert desk.project("shop")["path"] == str(place)
 
 
+@pytest.mark.slow
 def test_the_same_name_of_another_repository_stays_another_project(machines: Machines) -> None:
     laptop, desk = machines.laptop, machines.desk
     laptop.talk(laptop.checkout("shop", SSH), "one", "Please keep the wombat key in the green drawer.")

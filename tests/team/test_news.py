@@ -11,8 +11,8 @@ from mcp_memory.capture.inbox import read_brief
 from mcp_memory.domain.projects import Wish
 from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.team.asking import AskedTeam, TeamKnown
-from tests.surfaces.team_server import reachable, team_server
-from tests.surfaces.team_talk import NOW, OWN, REMOTE, joined, line, repository, tell, three_people
+from tests.surfaces.team_server import NOW, reachable, team_server
+from tests.surfaces.team_talk import OWN, REMOTE, joined, line, repository, tell, three_people
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ async def test_the_brief_has_two_lines_of_what_others_did_and_none_of_ones_own(t
             await learn_news(app)
 
             # Once one has worked there again it is news no more.
-            await tell(app, "", [line("23:00:00", "user", "Now let me look at the invoices.", "dan-2", NOW.date())])
+            await tell(app, "", [line("11:00:00", "user", "Now let me look at the invoices.", "dan-2", NOW.date())])
             await app.pipeline.until_idle()
             assert "Of the team" not in brief(app)
             await app.pipeline.lease.release()

@@ -236,6 +236,57 @@ async def test_what_is_forgotten_here_is_forgotten_there_even_while_it_is_on_its
         assert len(await there(desk)) == 2
 
 
+async def test_one_event_that_the_server_never_takes_is_set_aside_and_the_queue_goes_on(tmp_path: Path) -> None:
+    """The server answers 413 or 500 to whatever holds it, and the laptop finds out which one it is."""
+    for status in (413, 422, 500):
+        async with team_server(tmp_path / f"server{status}") as desk, laptop(tmp_path / f"{status}", desk) as ada:
+            await sharing(ada, *talk(9))
+            real = ada.line.handle_async_request
+
+            async def picky(request: httpx2.Request, real: Any = real, status: int = status) -> httpx2.Response:
+                if b"s1 says 4" in gzip.decompress(await request.aread()):
+                    return httpx2.Response(status, json={"error": "It is odd."})
+                answer: httpx2.Response = await real(request)
+                return answer
+
+            ada.line.handle_async_request = picky  # type: ignore[method-assign]
+            assert await ada.pusher.push() == Pushed(new=8, declined=1)
+            assert await ada.app.store.waiting() == Waiting(0, 0, 0)
+            [event] = [event for _, event in await ada.app.store.log(0, "alpha", 99) if "says 4" in event.text]
+            facts = await ada.pusher.facts()
+            [row] = facts["set_aside"]
+            assert row["event_id"] == event.event_id
+            assert "It is odd." in row["reason"]
+            assert "It is odd." in team_problems(ada.app.settings, 0)[0].why
+
+
+async def test_a_server_that_fails_at_everything_is_waited_for(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *talk(6))
+        real, asked = ada.line.handle_async_request, 0
+
+        async def broken(request: httpx2.Request) -> httpx2.Response:
+            nonlocal asked
+            asked += 1
+            return httpx2.Response(500, json={"error": "It is broken."})
+
+        ada.line.handle_async_request = broken  # type: ignore[method-assign]
+        with pytest.raises(TeamUnreachable):
+            await ada.pusher.push()
+        assert (ada.state.declined, (await ada.app.store.waiting()).events) == (0, 6)
+        assert asked <= 6
+        ada.line.handle_async_request = real  # type: ignore[method-assign]
+        assert (await ada.pusher.push()).new == 6
+
+
+async def test_what_repeats_itself_is_not_taken_for_a_bomb(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        lines = talk(6) + [said("ha " * 20_000, f"2026-03-02T10:{n:02}:00Z") for n in range(40)]
+        await sharing(ada, *lines)
+        assert (await ada.pusher.push()).new == len(lines)
+        assert {status for _, status in ada.line.requests} == {200}
+
+
 async def test_of_several_processes_one_sends(tmp_path: Path) -> None:
     async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
         await sharing(ada, *talk())

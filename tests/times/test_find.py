@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mcp_memory import lexicon
 from mcp_memory.times import find as finding
@@ -195,7 +195,6 @@ def test_another_language_is_a_file() -> None:
 
 
 @given(text=TEXTS, now=MOMENTS)
-@settings(max_examples=200, deadline=None)
 def test_finding_never_fails_and_only_takes_words_away(text: str, now: datetime) -> None:
     found = find(text, now, BERLIN)
     if found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.errors import UnknownTimePhrase
@@ -24,7 +24,6 @@ MOMENTS = st.datetimes(datetime(1975, 1, 1), datetime(2150, 1, 1), timezones=st.
 
 
 @given(phrase=TEXTS, now=MOMENTS)
-@settings(max_examples=400, deadline=None)
 def test_any_text_gives_a_range_in_order_or_the_one_error(phrase: str, now: datetime) -> None:
     try:
         found = resolve(phrase, now, NEW_YORK)
@@ -34,7 +33,6 @@ def test_any_text_gives_a_range_in_order_or_the_one_error(phrase: str, now: date
 
 
 @given(day=st.dates(date(1971, 1, 4), date(2149, 12, 31)))
-@settings(max_examples=100, deadline=None)
 def test_every_written_form_of_a_date_means_that_day(day: date) -> None:
     expected = day_range(day.isoformat(), day.isoformat())
     month = day.strftime("%B")
@@ -50,7 +48,6 @@ def test_every_written_form_of_a_date_means_that_day(day: date) -> None:
         ZoneInfo
     ),
 )
-@settings(max_examples=200, deadline=None)
 def test_a_day_runs_from_midnight_to_midnight_in_every_zone(day: date, zone: ZoneInfo) -> None:
     start, end = bounds(day.isoformat(), zone=zone)
     after = day + timedelta(days=1)

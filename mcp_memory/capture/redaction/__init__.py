@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from mcp_memory.capture.characters import IGNORABLE
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.names import (
     FOREIGN,
@@ -22,8 +23,17 @@ from mcp_memory.capture.redaction.names import (
     classify,
     name_of_list,
 )
-from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
-from mcp_memory.capture.redaction.values import PREFIXED, RULES, SHORTEST, Clean, is_field, is_reference, is_value
+from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass, typed_fields
+from mcp_memory.capture.redaction.values import (
+    PREFIXED,
+    RULES,
+    SHORTEST,
+    Clean,
+    is_field,
+    is_reference,
+    is_strong,
+    is_value,
+)
 from mcp_memory.capture.settings import lazy
 
 __all__ = ["Clean", "redact", "redact_json"]
@@ -45,10 +55,14 @@ _LONG = 20_000
 #: Up to this length results are kept: names, paths and versions come again with every event.
 _SHORT = 120
 
-#: The soft hyphen, joiners and spaces without width, and marks of direction.
-_INVISIBLE = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\ufeff"
-_SPLIT = lazy("(?<=[!-~])[" + _INVISIBLE + "]+(?=[!-~])")
-_PRIVATE = lazy(r"""(?:<|&lt;|\\u003c)(/?)private(?:\s+[\w:-]{1,40}=[^<>\\&]{0,100})?\s{0,9}(?:>|&gt;|\\u003e)""", re.I)
+_INVISIBLE = lazy("[" + IGNORABLE + "]")
+_SPLIT = lazy("(?<=[!-~])[" + IGNORABLE + "]+(?=[!-~])")
+#: `<private>` in any spelling: spaced, escaped, full-width.
+_PRIVATE = lazy(
+    r"""(?:[<\uff1c]|&(?:lt|\#0{0,5}60|\#x0{0,5}3c);|\\u003c|\\x3c|%3c) \s{0,9} ((?:/|\uff0f|%2f)?) \s{0,9} private
+        (?:\s+[\w:-]{1,40}=[^<>\\&]{0,100})? \s{0,9} (?:[>\uff1e]|&(?:gt|\#0{0,5}62|\#x0{0,5}3e);|\\u003e|\\x3e|%3e)""",
+    re.I | re.X,
+)
 
 #: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
 _BEFORE = (
@@ -59,6 +73,7 @@ _DISTINCT = 6
 #: What is as long as the shortest of these keys, and of their characters, is rare: only that is looked through.
 _RUN = b"a" * SHORTEST
 _FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") else 32 for code in range(256))
+BASE_64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 #: What most of a text is made of. Without it a text is an eighth as long; if it holds a trigger, what is left of it
 #: holds what is left of the trigger, which is faster to rule out.
 _COMMON = b" \n\t\"'`(),/:;|+>*#%[]{}3456789abcdefghilmnopqrstuvw"
@@ -74,13 +89,15 @@ def _sought(section: str, flags: int = re.ASCII) -> list[_Sought]:
     """The rules of a section by trigger: that, the kind, the pattern and the verdict."""
     found = []
     for kind, triggers, body, verdict in RULES[section]:
+        shared = lazy(body, flags)
         for trigger in triggers.split("|"):
-            prefix = ""
+            pattern = shared
             if section in PREFIXED:
                 # It comes first, what must stand before it is looked back at: the search for a literal is fast.
                 prefix = re.escape(trigger)
                 prefix += "" if len(trigger) >= _DISTINCT else _BEFORE.replace("{1}", prefix)
-            found.append((trigger, kind, lazy(prefix + body, flags), verdict))
+                pattern = lazy(prefix + body, flags)
+            found.append((trigger, kind, pattern, verdict))
     return found
 
 
@@ -100,10 +117,10 @@ def _rare(text: str) -> str:
     return text.encode("latin-1").translate(None, _COMMON).decode("latin-1")
 
 
-_IN_RUNS = _sought("words")
+_IN_RUNS, _OF_ANY_SERVICE = _sought("words"), _sought("any service")
 _KEYS = _grouped(_sought("keys"), _rare)
 _OTHERS = _grouped([*_sought("other keys"), *_sought("forms")], _rare)
-_HEADERS, _PIPED = _sought("headers", re.I), _sought("piped", re.I)
+_HEADERS, _PIPED, _SETTINGS = _sought("headers", re.I), _sought("piped", re.I), _sought("settings", re.I)
 _COMMANDS, _CALLS = (
     _grouped(_sought(section, re.I), lambda trigger: next((part for part in _SHARED if part in trigger), trigger))
     for section in ("commands", "calls")
@@ -123,7 +140,7 @@ def mark(kind: str) -> str:
 
 def _redact(text: str) -> str:
     clear = _redact_fully(text)
-    if text.isascii() or not any(char in text for char in _INVISIBLE):
+    if text.isascii() or not _INVISIBLE().search(text):
         return clear
     # What no one sees may split a secret. Between letters of other scripts it has a meaning, and stays.
     visible = _SPLIT().sub("", clear)
@@ -139,7 +156,14 @@ def _redact_fully(text: str) -> str:
         before = text
         narrow, low = _searchable(text)
         words = [word for word in WORDS if word in low]
-        for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
+        for read in (
+            _passages,
+            _forms,
+            _prefixed,
+            _files,
+            _commands,
+            _names,
+        ):  # what one found is gone when the next one reads
             spans = list(read(text, narrow, low, words))
             if spans:
                 text = _replaced(text, spans)
@@ -247,13 +271,7 @@ def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
 
 def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
     """What is told by its form alone: keys of services, addresses with a password, hashes of passwords."""
-    flat = narrow.encode("latin-1").translate(_FLAT)
-    found, start = [], flat.find(_RUN)
-    while start >= 0:
-        end = flat.find(b" ", start)
-        found.append(narrow[start:end] if end >= 0 else narrow[start:])
-        start = flat.find(_RUN, end) if end >= 0 else -1
-    runs = " ".join(found)  # the long runs of what keys are made of
+    runs = _long_runs(narrow)
     for rule in _IN_RUNS:
         if rule[0] in runs and rule[2]().search(runs):
             yield from _searched(text, rule)
@@ -266,12 +284,45 @@ def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
                         yield from _searched(text, rule)
 
 
+def _prefixed(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """Keys of services that no rule names."""
+    runs = _long_runs(narrow)
+    for rule in _OF_ANY_SERVICE if runs else ():
+        if rule[0] in runs and rule[2]().search(runs):
+            yield from _searched(text, rule)
+
+
+@lru_cache(maxsize=1)
+def _long_runs(narrow: str) -> str:
+    """The long runs of what keys are made of, with a space between them."""
+    flat = narrow.encode("latin-1").translate(_FLAT)
+    found, start = [], flat.find(_RUN)
+    while start >= 0:
+        end = flat.find(b" ", start)
+        found.append(narrow[start:end] if end >= 0 else narrow[start:])
+        start = flat.find(_RUN, end) if end >= 0 else -1
+    return " ".join(found)
+
+
 def _searched(text: str, rule: _Sought) -> Iterator[Span]:
     _, kind, pattern, verdict = rule
     for found in pattern().finditer(text):
         secret = found[found.re.groups]
-        if not is_reference(secret) and verdict(secret, found):
+        if not is_reference(secret) and verdict(secret, found) and not _is_inside_base_64(text, found.start()):
             yield (*found.span(found.re.groups), kind)
+
+
+#: How much of what stands before a key tells whether it is part of something longer.
+_BASE_64_CHARS = 60
+
+
+def _is_inside_base_64(text: str, start: int) -> bool:
+    """Whether what was found goes on from letters that a machine wrote, as a key's prefix in an encoded file does."""
+    if text[start - 1 : start] not in ("+", "/") or text[start - 2 : start - 1] in ("/", ":", ""):
+        return False
+    before = text[max(0, start - _BASE_64_CHARS) : start]
+    run = before[len(before.rstrip(BASE_64)) :]
+    return len(run) >= 24 and "://" not in before and is_strong(run.strip("+/").replace("/", "").replace("+", ""))
 
 
 def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
@@ -282,6 +333,8 @@ def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
         yield from manifests(text)
     if words and "insert" in low:
         yield from inserted(text, low)
+    if "password" in low and "value=" in low:
+        yield from typed_fields(text, low)
 
 
 def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
@@ -296,6 +349,9 @@ def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
                 for rule in group:
                     if rule[0] in low:
                         yield from _followed(text, low, rule, rules is _COMMANDS)
+    for rule in _SETTINGS if "=" in low else ():
+        if rule[0] in low:
+            yield from _handed_settings(text, low, rule)
     for taker, kind, pattern, verdict in _PIPED if "|" in low else ():
         position = low.find(taker)
         while position >= 0:  # `echo … | docker login --password-stdin`
@@ -305,6 +361,22 @@ def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
             if found and verdict(found[1], found):
                 yield first + found.start(1), first + found.end(1), kind
             position = low.find(taker, position + 1)
+
+
+_COMMAND_LINE = lazy(r"(?:[^\r\n\\]|\\[^\r\n]|\\\r?\n){0,2000}")
+
+
+def _handed_settings(text: str, low: str, rule: _Sought) -> Iterator[Span]:
+    """Each of the settings that the command of a rule is handed, if it is a secret."""
+    trigger, kind, pattern, verdict = rule
+    position = low.find(trigger)
+    while position >= 0:
+        behind = position + len(trigger)
+        end = _COMMAND_LINE().match(text, behind).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+        for found in pattern().finditer(text, behind - 1, end):
+            if verdict(found[found.re.groups], found):
+                yield (*found.span(found.re.groups), kind)
+        position = low.find(trigger, max(end, behind))
 
 
 def _followed(text: str, low: str, rule: _Sought, option: bool = False) -> Iterator[Span]:

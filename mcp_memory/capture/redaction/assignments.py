@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _OPERATORS = frozenset(("!=", "!==", "||", "??", "?:", "or"))
 #: What ends a name with no value behind it.
 _NEVER_JOINS = frozenset(".)}]/+@#~^")
+_LONG_NAME = 24
 _NAME = lazy(r"[\w-]{0,60}", re.ASCII)
 
 
@@ -65,6 +66,8 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     start = start_of_name(text, position)
     name = text[start:end]
     if not name_of_list(name).kind and name not in APART and name != "passe":
+        return ()
+    if len(name) >= _LONG_NAME and is_strong(name):  # letters of something in base 64
         return ()
     before = text[max(0, start - 80) : start] if text[start - 1 : start] == ":" else ""
     if "arn:" in before or before.endswith(OPENING):  # the name of a place, or our own mark
@@ -100,6 +103,10 @@ def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
     return reading
 
 
+#: A set of characters in a regular expression.
+_CHARACTERS = lazy(r"\[(?:\^|\[:|\\[wdsWDS]|[A-Z]-[A-Z]|[a-z]-[a-z]|0-9)")
+
+
 def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
     """The secrets of the list that follows a name, if one does."""
     if found.lastgroup != "bare" or text[found.start("bare")] not in "[-":
@@ -107,6 +114,8 @@ def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
     join, name = found["join"] or "=", text[start : found.end("name")]
     # In a shell all that follows is the value.
     if not join.strip().endswith((":", "=", "=>")) or (is_shell(name, join) and classify(name).kind):
+        return ()
+    if _CHARACTERS().match(text, found.start("bare")):
         return ()
     if text[found.start("bare")] == "[" or (found["bare"] == "-" and join[0] == ":" and "\n" in join):
         return listed(text, found.start("bare"), _named(text, start, found, name_of_list)[1])
@@ -159,9 +168,19 @@ def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[s
         return is_made_up(value) or (bool(found["fallback"]) and (is_likely(value) or is_default(named, value)))
     if found["wrap"] and not _FORM().search(found["wrap"].rstrip().rstrip("(").rpartition("(")[2]):
         return is_strong(value) and is_literal(value)
-    if join or named.kind == "password" or name.startswith("--") or is_set(text, start):
+    if join in _BARS and not _is_row(text, start):
+        return is_made_up(value)
+    if join or (named.kind == "password" and named.sure) or name.startswith("--") or is_set(text, start):
         return is_quoted(value, named, named.sure or is_shell(name, found["join"] or ""))
-    return (named.sure or is_set(text, start, "#define")) and is_made_up(value)
+    sure = named.sure or named.kind == "password" or is_set(text, start, "#define")
+    return sure and is_made_up(value)
+
+
+def _is_row(text: str, position: int) -> bool:
+    """Whether the line up to here is one of a table: it begins with a bar."""
+    line = text.rfind("\n", max(0, position - _LINE), position)
+    far = line < 0 and position > _LINE
+    return not far and text[line + 1 : position].lstrip()[:1] in _BARS
 
 
 def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
@@ -246,11 +265,8 @@ class Bare:
         joined = self.join.strip()
         if self.named.kind == BASIC:
             return self._taken(self.value) if joined and is_basic(self.value) else None
-        if joined in _BARS:  # only in a row of a table, whose lines begin with a bar
-            line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
-            far = line < 0 and self.start > _LINE
-            if far or self.text[line + 1 : self.start].lstrip()[:1] not in _BARS:
-                return None
+        if joined in _BARS and not _is_row(self.text, self.start):
+            return None
         if self.value.endswith(":") or self.value.lower() in _SCHEMES:
             led = self._led()
             if led or classify(self.value[:-1]).kind:

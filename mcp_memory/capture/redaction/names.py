@@ -61,6 +61,7 @@ KEY = "key"
 
 _WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NEUTRAL, _SHOWN, _TOKEN_OF = word_list("neutral"), word_list("shown"), word_list("token of")
+_DIRECTORY_OF = word_list("directory of") | _SHOWN
 _KEY_OF, _PERHAPS_KEY_OF, _NO_KEY_OF = word_list("key of"), word_list("perhaps key of"), word_list("no key of")
 _PASSWORDS, _NO_KEYS = tuple(word_list("passwords")), tuple(word_list("no keys"))
 
@@ -76,10 +77,11 @@ def classify(name: str) -> Named:
     if not words:
         return NOT_SECRET
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
+    if last.endswith(_PASSWORDS) or (last == "passe" and before == "de"):
         return Named("password", before not in _SHOWN)
-    if last in ("pass", "pw", "psk"):  # alone these may be what a test did, or the width of a page
-        return Named("password", bool(before) and last != "psk")
+    if last in ("pass", "pw", "psk", "pwd"):
+        # Alone these may be what a test did, the width of a page, or the directory at hand.
+        return Named("password", bool(before) and last != "psk" and not (last == "pwd" and before in _DIRECTORY_OF))
     if last.endswith("pw"):
         return Named("password", True)
     if last.endswith("secret"):

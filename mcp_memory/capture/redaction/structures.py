@@ -368,3 +368,26 @@ def _settings(text: str, first: int, last: int) -> Iterator[Span]:
 
 def _is_data(value: str, under: str) -> bool:
     return not is_reference(value) and (under == "stringData" or bool(_BASE_64().match(value)))
+
+
+_FIELD_CHARS = 400
+_FIELD_VALUE = lazy(
+    r"""(?<![\w-])(?:default)?value=\\{0,3}
+        (?: (?P<quote>["'])(?P<quoted>[^"'<>\r\n\\]{3,256}) | (?P<bare>[^\s"'<>\\/]{3,256}) )""",
+    re.X | re.I,
+)
+
+
+def typed_fields(text: str, low: str) -> Iterator[Span]:
+    """What fields for passwords hold: `<input type="password" value="…">`. `low` is the text in lower case."""
+    position = low.find("password")
+    while position >= 0:
+        if low[max(0, position - 9) : position].rstrip("\\\"'").endswith("type="):
+            first = low.rfind("<", max(0, position - _FIELD_CHARS), position)
+            last = low.find("<", position, position + _FIELD_CHARS)
+            last = min(len(text), position + _FIELD_CHARS) if last < 0 else last
+            found = _FIELD_VALUE().search(text, first, last) if first >= 0 else None
+            value = found[found.lastgroup or ""] if found else ""
+            if found and is_literal(value) and not is_code(value):
+                yield (*found.span(found.lastgroup or ""), "password")
+        position = low.find("password", position + 1)

@@ -28,13 +28,13 @@ else:
 #: How a value begins that only stands for another one, or is a place to fill.
 _REFERENCE = lazy(
     r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
-    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted"
+    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted|\[\^"
 )
 _STANDS_FOR = tuple({word.replace("_", sign) for word in word_list("stands for") for sign in "_- "})
 _SIGNS = frozenset("$[{<`%*•.…_-!&:@?#")
 _FILLED = lazy(
     r"(?:\w*[_-])?x{3,}\Z|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a"
-    r"|[\w-]{0,40}[_-]here)\Z"
+    r"|[\w-]{0,40}[_-]here)\Z|(?:a-[zf]|0-9){2}"
 )
 _PLAIN, _PAIRS = word_list("plain"), word_list("pairs")
 _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
@@ -43,6 +43,8 @@ _PATH = lazy(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@ -]+){2,}\Z|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
     r"|[a-z]{2,10}://[^\s?@=]{1,400}\Z"
 )
+#: Bytes as code writes them: `\\x38\\xf1\\x0c\\x9e`.
+_BYTES = lazy(r"(?:\\(?:x[0-9A-Fa-f]{2}|[0-3][0-7]{2}|u[0-9A-Fa-f]{4})){4}")
 _IDENTIFIER = lazy(r"[\W_]*(?:(?:\d{1,3}|[A-Za-z]+\d{0,3})(?:[\W_]+|\Z))*\Z", re.ASCII)
 #: An algorithm, a type of a fixed width, a date, a number.
 _ALGORITHM = lazy(
@@ -85,7 +87,7 @@ def is_code(value: str) -> bool:
 
 def is_path(value: str) -> bool:
     """Whether the value names a place. A key in base 64 may hold slashes, too: one part of it then looks made up."""
-    if not _PATH().match(value):
+    if not _PATH().match(value) or _BYTES().search(value):
         return False
     for part in value.replace("\\", "/").split("/"):
         cases = any(map(str.isupper, part)) and any(map(str.islower, part)) and any(map(str.isdigit, part))
@@ -222,7 +224,7 @@ def is_field(value: str, named: Named) -> bool:
         return bool(value) and not is_reference(value)
     if named.kind == "api-key":
         return is_random(value)
-    if named.kind == "password" and not is_mixed(value):  # `pass` may be what a test does
+    if named.kind == "password" and (not is_mixed(value) or is_path(value)):  # `pass` may be what a test does
         return False
     return is_literal(value) and not any(map(str.isspace, value))
 
@@ -237,7 +239,7 @@ def is_quoted(value: str, named: Named, sure: bool) -> bool:
     if value[0] in "+,)]};:|&. \t" or not is_literal(value) or is_path(value):
         return False
     if any(map(str.isspace, value)):
-        if named.kind != "password" or any(word in _PLAIN for word in value.lower().split()):
+        if named.kind != "password" or not sure or any(word in _PLAIN for word in value.lower().split()):
             return False
         return is_mixed(value.replace(" ", "")) and any(map(str.isdigit, value))
     if sure:
@@ -247,7 +249,7 @@ def is_quoted(value: str, named: Named, sure: bool) -> bool:
 
 def is_default(named: Named, value: str) -> bool:
     """Whether it is a password that is used where nothing else is given: `getenv("DB_PASSWORD", "…")`."""
-    if named.kind != "password" or value.isupper():
+    if named.kind != "password" or not named.sure or value.isupper():
         return False
     return is_literal(value) and not is_path(value) and " " not in value
 
@@ -260,8 +262,14 @@ OTHER = lazy(
     r"|[\"'][:,]",
     re.I,
 )
-#: "use … as the password", "enter … into the password field".
-_AHEAD = lazy(r"[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
+#: "use … as the root password", "enter … into the password field".
+_AHEAD = lazy(
+    r"[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its|his|her|their)[ ])?(?:[A-Za-z][\w-]{0,20}[ ]){0,2}\Z"
+)
+_AHEAD_CHARS = 80
+#: Talk that hands over a password, and the end of such a sentence behind its name.
+_TO_USE = lazy(r"\b(?:use|using|set|enter|type|try|put|take|choose|pick)[ ][\"'`]?\Z", re.I)
+_NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:for|on|in|to|now|and|please|then|of)\b")
 _LAST = lazy(r"[\w!#-&*+./?@^~-]{8,128}\Z", re.ASCII)
 
 #: The line of a prompt that ends with a name, and what is shown in the next one.
@@ -286,11 +294,22 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
             # More likely the hash of a commit.
             hashed = is_hex(found[0]) and any(map(str.isalnum, between))
             return [] if hashed or OTHER().search(between) else [(*found.span(), named.kind)]
-    ahead = _AHEAD().search(text, max(0, start - 16), start) if text[start - 1 : start] == " " else None
+    ahead = _AHEAD().search(text, max(0, start - _AHEAD_CHARS), start) if text[start - 1 : start] == " " else None
     last = ahead.start() if ahead else 0
     first = max(0, last - 128) + max(text[max(0, last - 128) : last].rfind(char) for char in " \t\n\"'`") + 1
     told = _LAST().match(text, first, last) if ahead else None
-    return [(*told.span(), named.kind)] if told and _is_told(text, *told.span()) else []
+    if not told or not (_is_told(text, *told.span()) or _is_handed_over(text, *told.span(), end)):
+        return []
+    return [(*told.span(), named.kind)]
+
+
+def _is_handed_over(text: str, start: int, end: int, after_name: int) -> bool:
+    """Whether talk says to use a word as a password: "use hunter2! as the root password"."""
+    value = text[start:end]
+    digits = any(map(str.isdigit, value))
+    if len(value) < 6 or not digits or not is_mixed(value) or not is_text(value):
+        return False
+    return bool(_TO_USE().search(text, max(0, start - 12), start) and _NAMED_LAST().match(text, after_name))
 
 
 def _is_told(text: str, start: int, end: int) -> bool:
@@ -340,6 +359,38 @@ def _is_typed(value: str, found: re.Match[str]) -> bool:
     line = found.string[max(0, found.start() - 100) : found.start()].rpartition("\n")[2].lower()
     named = any(word in line for word in ("pass", "pwd", "secret", "token"))
     return named and " " not in value and _is_handed(value, found, "pass" not in line)
+
+
+def _is_prompted(value: str, found: re.Match[str]) -> bool:
+    """Whether a script types it behind the prompt for a password, as `expect` does."""
+    before = found.string[max(0, found.start() - _PROMPT_CHARS) : found.start()].rstrip("\"'")
+    return bool(_PROMPTS().search(before)) and _is_handed(value, found)
+
+
+#: A string that asks for a secret, and what may stand between it and the call that answers.
+_PROMPTS = lazy(r"(?:pass|pin|secret|token|assword|phrase)\w{0,10}\b[^\r\n\"']{0,60}[\"'][^\"']{0,60}\Z", re.I)
+_PROMPT_CHARS = 160
+
+
+def _is_setting(value: str, found: re.Match[str]) -> bool:
+    """Whether one of the settings that a command for secrets is handed is one, by its name or its looks."""
+    if value.startswith("@") or not _is_handed(value, found):  # `@` names a file
+        return False
+    return bool(classify(found[1]).kind) or is_random(value) or is_likely(value)
+
+
+def _is_prefixed(value: str, found: re.Match[str]) -> bool:
+    """Whether a machine made what stands behind the prefix. The hash of a commit or a file may have one, too."""
+    head = _KEY_PREFIX().match(value)
+    tail = value[head.end() :] if head else ""
+    if not head or not is_strong(tail.partition("_")[0].partition("-")[0]):
+        return False
+    return not is_hex(tail) or head[0].endswith(("_sk_", "_pat_", "token_", "secret_", "api_", "live_"))
+
+
+_KEY_PREFIX = lazy(
+    r"(?:[a-z][a-z0-9]{0,15}[_-]){0,3}[a-z0-9]{0,12}(?:api|key|token|secret|sk|rk|pat|live|prod)[_-](?=[A-Za-z0-9]{20})"
+)
 
 
 def _is_slashed(value: str, found: re.Match[str]) -> bool:
@@ -395,6 +446,9 @@ VERDICTS: dict[str, Verdict] = {
     "wrapped": _is_wrapped_token,
     "login": _is_login,
     "typed": _is_typed,
+    "prompted": _is_prompted,
+    "setting": _is_setting,
+    "prefixed": _is_prefixed,
     "slashed": _is_slashed,
     "cookie": _is_cookie,
     "header": _proves,

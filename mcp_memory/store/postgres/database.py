@@ -1,8 +1,9 @@
 """The connections to PostgreSQL: reads of one state, writes that are tried again, errors that say what to do.
 
 Each read and write runs in a worker thread, on a connection of a pool. A connection that is lost is replaced, and what
-was under way is tried again: all writes can be done twice. Nothing rests on a single writer. Whoever writes holds a
-lock that they share; who must be alone, as to forget, holds it for itself.
+was under way is tried again. A write that was lost while it was being committed may have been kept: the server is asked
+by the transaction's number, and only what it did not keep is done again. Nothing rests on a single writer. Whoever
+writes holds a lock that they share; who must be alone, as to forget or to migrate, holds it for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -26,7 +27,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreUnreachable, UsageError
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
@@ -61,8 +62,9 @@ _POOL_SECONDS, _MOMENT_SECONDS, _RECONNECT_SECONDS = 15, 1.0, 5.0
 _RESTART_SECONDS, _LOOK_SECONDS = 4.0, 0.5
 #: How often what failed is tried again, and how long is waited before it is, growing each time.
 _TRIES, _PAUSE_SECONDS, _LONGEST_SECONDS = 6, 0.1, 5.0
-#: A lock that all writers share, unless one has to be alone.
-_WRITING = 7_265_021_001
+#: The number of the transaction, if it has written anything, and what became of one.
+_NUMBER = "SELECT pg_current_xact_id_if_assigned()::text"
+_STATUS = "SELECT pg_xact_status(CAST(? AS xid8))"
 _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -94,6 +96,8 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
+#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
+_REJECTED_CLASSES = ("22", "54")
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):.*@")
@@ -281,17 +285,36 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         await to_thread.run_sync(self._write, work, False, False)
 
     def _write(self, work: Callable[[PostgresTransaction], Result], alone: bool, tells: bool = True) -> Result:
-        lock = f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}({_WRITING})"
+        begin = f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}({migrations.WRITING}); {migrations.VERSION}"
+        pending: list[tuple[str, Result]] = []
 
         def once(link: Link) -> Result:
+            if pending:
+                number, result = pending[0]
+                if self._was_committed(link, number):
+                    return result
+                pending.clear()
             with link.raw.transaction():
-                link.execute(lock)
+                # Two statements, so that the version is read after the lock has been waited for.
+                found = link.raw.execute(cast(Any, begin))
+                found.nextset()
+                migrations.refuse_newer(int(found.fetchall()[0][0]))
                 result = work(PostgresTransaction(link))
-                if tells:
-                    link.execute("SELECT pg_notify(?, ?)", (CHANNEL, self._name))
+                sql, values = (f"{_NUMBER}, pg_notify(?, ?)", (CHANNEL, self._name)) if tells else (_NUMBER, ())
+                if (number := link.execute(sql, values).fetchone()[0]) is not None:
+                    pending.append((number, result))
             return result
 
         return self._tried(once)
+
+    def _was_committed(self, link: Link, number: str) -> bool:
+        """Return whether the server kept a transaction whose COMMIT got no answer."""
+        until = time.monotonic() + LOCK_MS / 1000
+        while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
+            # The server has not noticed yet that the connection was lost, or is still committing.
+            if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
+                raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        return bool(status == "committed")
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         return await to_thread.run_sync(self._tried, lambda link: link.execute(sql, values).fetchall())
@@ -381,9 +404,10 @@ def ended(link: Link) -> Iterator[None]:
     try:
         yield
         link.raw.commit()
-    finally:
-        if not link.raw.closed:
+    except BaseException:
+        with suppress(psycopg.Error):  # what failed before is what is reported
             link.raw.rollback()
+        raise
 
 
 def configure(connection: psycopg.Connection[Any]) -> None:
@@ -437,6 +461,8 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
+        return StoreRejected(f"{where} does not take a value ({why}).")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # What fails before there is a connection bears no code.
         if _CROWDED.search(why):

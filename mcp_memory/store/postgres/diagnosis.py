@@ -15,6 +15,7 @@ from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
 from mcp_memory.store.postgres.viewing import ROLE_OF
 from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
+from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
 
@@ -115,6 +116,7 @@ class ServerDiagnosis:
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
             of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
+            failed=tuple(failed_work(link)),
         )
         return self._joined(known)
 

@@ -19,10 +19,11 @@ from mcp_memory.domain.terms import (
     Pool,
     Term,
     Within,
-    index_words,
     scannable,
 )
 from mcp_memory.domain.toc import Level
+from mcp_memory.domain.unicode61 import index_words
+from mcp_memory.store.postgres import reindexing
 from mcp_memory.store.postgres.frequencies import Frequencies, bring_on, frequencies, is_behind
 from mcp_memory.store.postgres.matching import (
     EVENT_LEVEL,
@@ -54,7 +55,8 @@ _SUMMED = "SELECT doc, sum(score) FROM ({parts}) found GROUP BY doc ORDER BY 2 D
 
 @dataclass(frozen=True)
 class PostgresIndex:
-    """Implements the SearchIndex and IndexKeeper ports. It is always in step; only its table of frequencies follows."""
+    """Implements the SearchIndex and IndexKeeper ports. It is always in step; its table of frequencies follows, and so
+    does what was indexed by an earlier way of making words."""
 
     database: Reads
     #: What a reader may see; everything if nothing is said.
@@ -112,12 +114,14 @@ class PostgresIndex:
         return sql, {**kept.values, **matched("match", [held] if held else []), "holding": limit}
 
     async def behind(self) -> bool:
-        return await self.database.read(is_behind)
+        return await self.database.read(lambda connection: reindexing.is_due(connection) or is_behind(connection))
 
     async def catch_up(self) -> int:
-        if isinstance(self.database, SqlDatabase) and await self.behind():
-            return await self.database.write(bring_on)
-        return 0
+        if not isinstance(self.database, SqlDatabase):
+            return 0
+        if await self.database.read(reindexing.is_due):
+            return await self.database.write_alone(reindexing.reindex)
+        return await self.database.write(bring_on) if await self.database.read(is_behind) else 0
 
     async def state(self) -> IndexState:
         return IndexState("postgres", "current")

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Columns, Term, Within, index_words
+from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Columns, Term, Within
+from mcp_memory.domain.unicode61 import index_words
 from mcp_memory.store.sql.database import SqlConnection
 
 #: How much the length of a text takes from its words, and the length of a common one.

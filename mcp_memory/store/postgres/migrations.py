@@ -22,8 +22,12 @@ from mcp_memory.store.sql.database import EVENT, KEPT, SET_FACT, SqlDatabase, Tr
 _SCHEMA = "mcp_memory"
 #: The first version of PostgreSQL that has all that is used here.
 OLDEST = 15
+#: A lock that all writers share, unless one has to be alone.
+WRITING = 7_265_021_001
 #: Only one process at a time makes or upgrades the tables.
 _MIGRATING = 7_265_021_002
+#: The schema's version, for a connection whose search path is that of the memory.
+VERSION = "SELECT coalesce(max(number), 0) FROM migration"
 _TABLE = """
     CREATE TABLE IF NOT EXISTS migration (number integer PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())
 """
@@ -71,16 +75,23 @@ def migrate(url: str, *, filling: bool = False) -> None:
         connection.execute(cast(Any, f"SET search_path = {_SCHEMA}"))
         connection.execute(_TABLE)
         version = version_of(connection)
-        if version > latest():
-            raise StoreNewer(
-                f"The memory has schema {version}, this program knows up to {latest()}: a later version wrote it. "
-                f"{UPDATE}"
-            )
+        refuse_newer(version)
         for number, name, text in steps():
             if number > version:
                 with connection.transaction():
+                    # Writers of an earlier version end first, and the next ones find the new version.
+                    connection.execute(cast(Any, f"SELECT pg_advisory_xact_lock({WRITING})"))
                     connection.execute(cast(Any, text))
                     connection.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def refuse_newer(version: int) -> None:
+    """Raise if a later version of this program has upgraded the tables."""
+    if version > latest():
+        raise StoreNewer(
+            f"The memory has schema {version}, this program knows up to {latest()}: a later version wrote it. Nothing "
+            f"was changed. Update mcp-memory ({UPDATE}) and start it again."
+        )
 
 
 def _refuse_unfinished(connection: psycopg.Connection[Any]) -> None:
@@ -128,8 +139,8 @@ def quarter_of(timestamp_ms: int) -> tuple[str, int, int]:
 def ensure_quarters(tx: Transaction, times: Iterable[int]) -> None:
     """Make the partitions that these times need. A new one is attached, which keeps no one from reading."""
     wanted = {quarter_of(moment) for moment in times}
-    names = ", ".join(f"'{name}'" for name, _, _ in wanted)
-    known = {name for (name,) in tx.fetch(f"SELECT name FROM quarter WHERE name IN ({names})")}
+    names = [name for name, _, _ in wanted]
+    known = {name for (name,) in tx.fetch(f"SELECT name FROM quarter WHERE name IN ({marks(names)})", names)}
     for name, start, end in sorted(wanted):
         if name in known:
             continue

@@ -5,22 +5,24 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, field, replace
 
 from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
-from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.errors import NotFound, TooLarge, UsageError
 from mcp_memory.store.postgres.database import PostgresDatabase
 from mcp_memory.store.sql.database import SET_FACT, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.forget import own_key
 from mcp_memory.store.sql.log import add_events
-from mcp_memory.store.sql.projects import project_of
+from mcp_memory.store.sql.projects import named_project, project_of
 from mcp_memory.store.sql.records import drop_records
 from mcp_memory.store.sql.store import start_anew
 from mcp_memory.store.team_port import Received
 
 #: What a token begins with, so that it is known for one where it does not belong.
 PREFIX = "mcpm_"
+#: Projects that one push, and one member in all, may begin: each question looks at all that one may read.
+MAX_NEW_PROJECTS, MAX_PROJECTS = 20, 200
 _VIEWER = """
     SELECT u.name, u.role FROM team_token t JOIN team_user u ON u.name = t.name
     WHERE t.sha256 = ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
@@ -219,37 +221,92 @@ def _project(tx: Transaction, slug: str) -> int:
 _SESSION = "SELECT author, project FROM session WHERE client = ? AND session_id = ?"
 _OTHERS = "SELECT e.key, s.author FROM event e JOIN session s ON s.id = e.session WHERE s.author <> ? AND e.key IN ({})"
 _GONE = "SELECT key FROM forgotten WHERE key IN ({})"
+_OWNED = "SELECT key FROM owner WHERE author <> ? AND key IN ({})"
+_BEGUN = "SELECT count(*) FROM begun_project WHERE author = ?"
+_BEGIN = "INSERT INTO begun_project (project, author) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHUT = (
     "SELECT 1 FROM team_member WHERE project = ?1 "
     "AND NOT EXISTS (SELECT 1 FROM team_member WHERE project = ?1 AND name = ?2) LIMIT 1"
 )
 
 
-def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
-    tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
-    taken, refused, forgotten = list[Intake](), dict[bytes, str](), 0
-    for intake in intakes:
-        if reason := _unfit(tx, intake):
-            refused |= {event.key: reason for event in intake.events}
-            continue
+@dataclass(slots=True)
+class _Receipt:
+    """One push on its way into the memory of a team."""
+
+    tx: Transaction
+    author: str
+    #: Ids that another member's events or sessions had before they were taken back.
+    owned: frozenset[bytes]
+    taken: list[Intake] = field(default_factory=list)
+    refused: dict[bytes, str] = field(default_factory=dict)
+    forgotten: int = 0
+    #: The projects that this push begins, and how many its author has begun before.
+    begun: list[int] = field(default_factory=list)
+    begun_before: int | None = None
+
+    def take(self, intake: Intake) -> None:
+        """Sort out which events of a session can be stored."""
+        if reason := self._unfit(intake):
+            self.refused |= {event.key: reason for event in intake.events}
+            return
         keys = [event.key for event in intake.events]
-        others = {key for key, _ in tx.fetch(_OTHERS.format(marks(keys)), (intake.author, *keys))}
-        refused |= dict.fromkeys(others, "it is someone else's")
-        gone = {own_key(intake.author, key): key for key in keys}
-        left = {gone[own] for (own,) in tx.fetch(_GONE.format(marks(keys)), [*gone])} | others
-        taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in left)))
-        forgotten += len(left - others)
-    new = add_events(tx, [intake for intake in taken if intake.events])
-    return Received(new, sum(len(intake.events) for intake in taken) - new + forgotten, refused)
+        others = {key for key, _ in self.tx.fetch(_OTHERS.format(marks(keys)), (self.author, *keys))}
+        others |= self.owned.intersection(keys)
+        self.refused |= dict.fromkeys(others, "it is someone else's")
+        gone = {own_key(self.author, key): key for key in keys}
+        left = {gone[own] for (own,) in self.tx.fetch(_GONE.format(marks(keys)), [*gone])} | others
+        self.taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in left)))
+        self.forgotten += len(left - others)
 
-
-def _unfit(tx: Transaction, intake: Intake) -> str:
-    """Why nothing of a session can be taken; nothing if it can."""
-    for event in intake.events[:1]:
-        rows = tx.fetch(_SESSION, (event.client, event.session_id))
-        if rows and rows[0][0] != intake.author:
+    def _unfit(self, intake: Intake) -> str:
+        """Why nothing of a session can be taken; nothing if it can."""
+        event = intake.events[0]
+        rows = self.tx.fetch(_SESSION, (event.client, event.session_id))
+        is_owned = _owner_key(event.client, event.session_id) in self.owned
+        if (rows and rows[0][0] != self.author) or (not rows and is_owned):
             return f"the session is someone else's: {event.session_id[:60]}"
-        project = rows[0][1] if rows else project_of(tx, intake.root, intake.label, intake.remote)
-        if tx.fetch(_SHUT, (project, intake.author)):
+        project = rows[0][1] if rows else self._project(intake)
+        if project is None:
+            return f"you have begun {MAX_PROJECTS} projects, and no one begins more: {intake.label[:60]}"
+        if self.tx.fetch(_SHUT, (project, self.author)):
             return f"you are no member of the project: {intake.label[:60]}"
-    return ""
+        return ""
+
+    def _project(self, intake: Intake) -> int | None:
+        """The project of a new session; None if it would be one more than a member begins."""
+        found = named_project(self.tx, intake.label, intake.remote)
+        if found is not None:
+            return found
+        if self.begun_before is None:
+            [(self.begun_before,)] = self.tx.fetch(_BEGUN, (self.author,))
+        if self.begun_before + len(self.begun) >= MAX_PROJECTS:
+            return None
+        if len(self.begun) >= MAX_NEW_PROJECTS:
+            raise TooLarge(f"A push begins at most {MAX_NEW_PROJECTS} projects: send it in smaller portions.")
+        project = project_of(self.tx, intake.root, intake.label, intake.remote)
+        self.tx.run(_BEGIN, (project, self.author))
+        self.begun.append(project)
+        return project
+
+
+def _receive(tx: Transaction, intakes: Sequence[Intake]) -> Received:
+    intakes = [intake for intake in intakes if intake.events]
+    sessions = {(intake.events[0].client, intake.events[0].session_id) for intake in intakes}
+    tx.lock(f"session {client} {session_id}" for client, session_id in sessions)
+    if not intakes:
+        return Received(0, 0)
+    author = intakes[0].author
+    keys = [*(_owner_key(*name) for name in sessions), *(event.key for intake in intakes for event in intake.events)]
+    owned = frozenset(key for (key,) in tx.fetch(_OWNED.format(marks(keys)), (author, *keys)))
+    receipt = _Receipt(tx, author, owned)
+    for intake in intakes:
+        receipt.take(intake)
+    new = add_events(tx, [intake for intake in receipt.taken if intake.events])
+    known = sum(len(intake.events) for intake in receipt.taken) - new + receipt.forgotten
+    return Received(new, known, receipt.refused)
+
+
+def _owner_key(client: str, session_id: str) -> bytes:
+    """By which the table of owners knows a session."""
+    return hashlib.sha256(f"{client}\x1f{session_id}".encode("utf-8", "replace")).digest()[:20]

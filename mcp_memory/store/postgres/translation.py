@@ -36,6 +36,9 @@ _SPELLED = (
 )
 #: A truth that SQLite takes from any value.
 _PINNED = "json_extract(e.metadata, '$.pin')"
+#: The first of an array of names, as the index on it spells it. A cast to jsonb would refuse some texts.
+_FIRST_SOURCE = "json_extract(e.source_ids, '$[0]')"
+_FIRST_SOURCE_MATCH = r"""substring(e.source_ids, '^\["([^"\\]+)"')"""
 
 
 @lru_cache(maxsize=2048)
@@ -43,7 +46,7 @@ def translated(sql: str) -> str:
     """The statement with psycopg's placeholders: `?` in turn, `?1` and `:name` by name."""
     for pattern, spelled in _SPELLED:
         sql = pattern.sub(spelled, sql)
-    sql = sql.replace(_PINNED, f"{_PINNED} = '1'")
+    sql = sql.replace(_PINNED, f"{_PINNED} = '1'").replace(_FIRST_SOURCE, _FIRST_SOURCE_MATCH)
     numbered = max(map(int, _NUMBERED.findall(sql)), default=0)
     count = itertools.count(numbered + 1)
 

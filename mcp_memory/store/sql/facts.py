@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcp_memory.domain.events import ulid
+from mcp_memory.domain.failures import RETRY, FailedWork, Pause, grouped_failures
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE, Problem
 
@@ -18,6 +19,8 @@ PROCESS = "mcp-memory process"
 #: A running server takes up what waits within seconds.
 LATE_MS = 10 * MINUTE
 _AHEAD_MS = 10 * MINUTE
+#: From so many failures on, one after the other, the pipeline is stuck rather than unlucky.
+_AGAIN = 2
 _COMPACT = "mcp-memory compact"
 #: When each client was last heard of, and whether a hook ever told anything that is stored.
 LAST = """
@@ -56,6 +59,9 @@ class Facts:
     revisions: dict[int, int] = field(default_factory=dict)
     #: Whether it is a team's: then laptops tell it something, and no client of this machine.
     of_team: bool = False
+    #: What the pipeline could not do and has set aside, and what keeps all of it from going on.
+    failed: tuple[FailedWork, ...] = ()
+    pause: Pause | None = None
 
 
 def joined(known: Facts, local: Facts) -> Facts:
@@ -72,6 +78,7 @@ def joined(known: Facts, local: Facts) -> Facts:
         set_aside=local.set_aside,
         unknown=local.unknown,
         unscrubbed=known.unscrubbed or local.unscrubbed,
+        pause=local.pause,
     )
 
 
@@ -120,6 +127,12 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         else:
             why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
             problems.append(Problem("captured events are waiting", why, PROCESS))
+    problems += [Problem(what, f"{why} All other work goes on.", RETRY) for what, why in grouped_failures(facts.failed)]
+    if facts.pause and facts.pause.times >= _AGAIN:
+        since = datetime.fromtimestamp(facts.pause.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        why = f"{facts.pause.error} It failed {facts.pause.times} times since {since}; nothing new is summarized."
+        fix = f"Do what the error says, then: {PROCESS}. If it names no step: {UPDATE}, and report the error."
+        problems.append(Problem("the pipeline pauses", why, fix))
     if facts.newest_ms is not None and facts.newest_ms > now_ms + _AHEAD_MS:
         minutes = (facts.newest_ms - now_ms) // MINUTE
         why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."

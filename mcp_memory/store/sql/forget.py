@@ -18,11 +18,12 @@ from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
+from mcp_memory.store.sql.copies import copy_keys
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
-from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
-from mcp_memory.store.sql.nodes import remove_node
+from mcp_memory.store.sql.log import CALL, CUT_ANEW_KNOWN, words_keys
+from mcp_memory.store.sql.nodes import remove_nodes
 from mcp_memory.store.sql.records import drop_records, forget_records
-from mcp_memory.store.sql.sharing import drop_rules, note_cleared, note_forgotten
+from mcp_memory.store.sql.sharing import drop_project_rule, drop_session_rules, note_cleared, note_forgotten
 
 _CHUNK = 500
 _EVENTS = """
@@ -34,9 +35,12 @@ _EVENTS = """
 _BEARING = "holds(e.metadata || e.source_ids, ?1) AND NOT holds(e.text, ?1)"
 #: The segments of a session from the one on that holds a time, with their nodes.
 _SEGMENTS_FROM = """
-    SELECT g.key, n.id, n.key, n.project FROM segment g LEFT JOIN node n ON n.id = g.node
-    WHERE g.session = ?1
-      AND g.start_ms >= (SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = ?1 AND start_ms <= ?2)
+    WITH gone (session, from_ms) AS (VALUES {froms})
+    SELECT g.key, n.id, n.key, n.project FROM gone JOIN segment g ON g.session = gone.session
+    LEFT JOIN node n ON n.id = g.node
+    WHERE g.start_ms >= (
+        SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = gone.session AND start_ms <= gone.from_ms
+    )
 """
 #: Nodes that say it though no event does, as a model's words may.
 _SAYING = """
@@ -184,8 +188,7 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
     whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
     if author is not None and not returning:
         # Also what is on its way here just now.
-        own = [(own_key(author, key),) for key in keys]
-        tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", own)
+        _mark(tx, "forgotten", (own_key(author, key) for key in keys))
     events = list[_Gone]()
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
@@ -203,8 +206,7 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
     # Who sends to a team's server writes nothing, and must go on alone: it tells the server next of what goes.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0 WHERE name <> 'push'")
     forget_records(tx, [event.number for event in touched])
-    for row in _retired(tx, wish):
-        _drop_segment(tx, *row)
+    _drop_found_segments(tx, _retired(tx, wish))
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     if not returning:
         _mark_forgotten(tx, found.events)
@@ -238,40 +240,48 @@ def drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
     earliest: dict[int, int] = {}
     for session, timestamp_ms in places:
         earliest[session] = min(earliest.get(session, timestamp_ms), timestamp_ms)
-    for session, from_ms in earliest.items():
-        for segment, node, node_key, project in tx.fetch(_SEGMENTS_FROM, (session, from_ms)):
-            _drop_segment(tx, segment, node, node_key, project)
-        tx.run(CUT_ANEW, (session, from_ms))
+    found = list[Row]()
+    sessions = sorted(earliest.items())
+    for start in range(0, len(sessions), _CHUNK):
+        part = sessions[start : start + _CHUNK]
+        froms = ", ".join(["(CAST(? AS BIGINT), CAST(? AS BIGINT))"] * len(part))
+        found += tx.fetch(_SEGMENTS_FROM.format(froms=froms), [value for place in part for value in place])
+        tx.insert("dirty_session (session, from_ms)", part, known=CUT_ANEW_KNOWN)
+    _drop_found_segments(tx, found)
 
 
-def _drop_segment(tx: Transaction, segment: bytes, node: int | None, node_key: str, project: int) -> None:
-    if node is not None:
-        remove_node(tx, node)
-        _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
-    tx.run("DELETE FROM segment WHERE key = ?", (segment,))
+def _drop_found_segments(tx: Transaction, segments: Sequence[Row]) -> None:
+    """Take away segments, given as rows of key, node, the node's key and its project, and the periods above them."""
+    remove_nodes(tx, [node for _, node, _, _ in segments if node is not None])
+    below = [(project, NodeRef(Level.SEGMENT, key)) for _, node, key, project in segments if node is not None]
+    _drop_periods(tx, below)
+    keys = [segment for segment, *_ in segments]
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        tx.run(f"DELETE FROM segment WHERE key IN ({marks(part)})", part)
 
 
-def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:
-    for period in ancestors(ref):
-        place = (project, int(period.level), period.key)
-        rows = tx.fetch("SELECT id FROM node WHERE project = ? AND level = ? AND key = ?", place)
-        for (node,) in rows:
-            remove_node(tx, node)
-        tx.run("INSERT INTO dirty_node (project, level, key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", place)
+def _drop_periods(tx: Transaction, below: Iterable[tuple[int, NodeRef]]) -> None:
+    """Take away the periods above nodes, given with their projects, and let them be made again."""
+    places = sorted({(project, int(period.level), period.key) for project, ref in below for period in ancestors(ref)})
+    nodes = list[int]()
+    for start in range(0, len(places), _CHUNK):
+        part = places[start : start + _CHUNK]
+        rows = ", ".join(["(CAST(? AS BIGINT), CAST(? AS BIGINT), ?)"] * len(part))
+        sql = f"SELECT id FROM node WHERE (project, level, key) IN (VALUES {rows})"
+        nodes += [node for (node,) in tx.fetch(sql, [value for place in part for value in place])]
+    remove_nodes(tx, nodes)
+    tx.insert("dirty_node (project, level, key)", places, known="ON CONFLICT DO NOTHING")
 
 
 def _drop_saying(tx: Transaction, sought: str) -> None:
     """Take away what says it though its events do not."""
-    for node, project, level, key, session, start_ms in tx.fetch(_SAYING, (sought,)):
-        if level == Level.SEGMENT and session is not None:
-            drop_segments(tx, [(session, start_ms)])
-        if level != Level.SEGMENT:
-            tx.run(
-                "INSERT INTO dirty_node (project, level, key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (project, level, key),
-            )
-        _drop_periods(tx, project, NodeRef(Level(level), key))
-        remove_node(tx, node)
+    saying = tx.fetch(_SAYING, (sought,))
+    drop_segments(tx, [(row[4], row[5]) for row in saying if row[2] == Level.SEGMENT and row[4] is not None])
+    again = [(project, level, key) for _, project, level, key, *_ in saying if level != Level.SEGMENT]
+    tx.insert("dirty_node (project, level, key)", again, known="ON CONFLICT DO NOTHING")
+    _drop_periods(tx, [(project, NodeRef(Level(level), key)) for _, project, level, key, *_ in saying])
+    remove_nodes(tx, [node for node, *_ in saying])
     drop_records(tx, {number for (number,) in tx.fetch(_RECORDS_SAYING, (sought,))})
     tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
 
@@ -283,17 +293,28 @@ def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
-    tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", [(event.key,) for event in events])
-    tx.run_many("INSERT INTO forgotten_words (key) VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in words])
+        names = json.loads(event.source_ids)
+        words += copy_keys(event.client, names, event.kind, event.role, event.text)
+    _mark(tx, "forgotten", (event.key for event in events))
+    _mark(tx, "forgotten_words", words)
     note_forgotten(tx, [event.number for event in events])
 
 
+def _mark(tx: Transaction, table: str, keys: Iterable[bytes]) -> None:
+    tx.insert(f"{table} (key)", [(key,) for key in dict.fromkeys(keys)], known="ON CONFLICT DO NOTHING")
+
+
 def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
-    for event in events:
-        if event.kind not in LIFECYCLE and event.text.strip():
-            tx.unindex([(event.number * 4 + EVENT, event_columns(event.role, event.kind, event.text))])
     for start in range(0, len(events), _CHUNK):
-        numbers = [event.number for event in events[start : start + _CHUNK]]
+        part = events[start : start + _CHUNK]
+        numbers = [event.number for event in part]
+        tx.unindex(
+            [
+                (event.number * 4 + EVENT, event_columns(event.role, event.kind, event.text))
+                for event in part
+                if event.kind not in LIFECYCLE and event.text.strip()
+            ]
+        )
         for column in ("event", "first_event", "last_event"):
             tx.run(f"DELETE FROM grip WHERE {column} IN ({marks(numbers)})", numbers)
         tx.run(f"DELETE FROM event WHERE id IN ({marks(numbers)})", numbers)
@@ -329,26 +350,29 @@ def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]
 def _drop_empty(tx: Transaction, wish: Wish) -> None:
     """Sessions of which nothing is left, and a project that was to be forgotten or bears the text in its name."""
     tx.keep_counting("session")
-    for session, name in tx.fetch(_EMPTY, ()):
-        records = tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))
+    empty = tx.fetch(_EMPTY, ())
+    for start in range(0, len(empty), _CHUNK):
+        part = empty[start : start + _CHUNK]
+        sessions, names = [session for session, _ in part], [name for _, name in part]
+        records = tx.fetch(f"SELECT id FROM compaction WHERE session IN ({marks(sessions)})", sessions)
         drop_records(tx, {number for (number,) in records})
-        for table in ("dirty_session", "dirty_compaction", "segment"):
-            tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
-        tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
-        drop_rules(tx, session=session)
-        tx.run("DELETE FROM session WHERE id = ?", (session,))
+        for table in ("dirty_session", "dirty_compaction", "segment", "failure"):
+            tx.run(f"DELETE FROM {table} WHERE session IN ({marks(sessions)})", sessions)
+        called = [*names, *(f"session:{name}" for name in names)]
+        tx.run(f"UPDATE llm_call SET node = '' WHERE node IN ({marks(called)})", called)
+        drop_session_rules(tx, sessions)
+        tx.run(f"DELETE FROM session WHERE id IN ({marks(sessions)})", sessions)
     where, value = "slug = ?1", wish.project
     if wish.match is not None:
         where = "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))"
         value = same_letters(wish.match)
     unused = f"SELECT id FROM project p WHERE {where} AND NOT EXISTS (SELECT 1 FROM session WHERE project = p.id)"
     for (project,) in tx.fetch(unused, (value,)):
-        for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,)):
-            remove_node(tx, node)
+        remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,))])
         tx.keep_counting("project")
         tx.run(f"UPDATE session SET place = '' WHERE place IN ({_NAMES_OF})", (project, project))
         tx.run(f"DELETE FROM place WHERE root IN ({_NAMES_OF})", (project, project))
-        for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
+        for table in ("project_alias", "dirty_node", "dirty_brief", "mention", "failure"):
             tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
-        drop_rules(tx, project=project)
+        drop_project_rule(tx, project)
         tx.run("DELETE FROM project WHERE id = ?", (project,))

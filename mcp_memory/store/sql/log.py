@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -13,6 +12,7 @@ from mcp_memory.domain.events import LIFECYCLE, TEAM, Event, EventType, Intake, 
 from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
+from mcp_memory.store.sql.copies import SAME_WITHIN_MS, CopyFinder, fingerprint, keys_of_copy, lock_names
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
 from mcp_memory.store.sql.sharing import offer, offer_retold, sharing
@@ -66,8 +66,6 @@ def event_of(row: Row) -> Event:
     return Event(client=client, session_id=session_id, project=slug, author=author, **fields)
 
 
-#: Within this time, the same words of the same role told by hook and transcript are one event.
-SAME_WITHIN_MS = 120_000
 #: By which ways an event is told. An export words anew what was done: only its first lines are those of the others.
 _EXPORT = "export"
 _SOURCES = ("hook", "hook-after", "transcript", _EXPORT)
@@ -81,11 +79,11 @@ _CHUNK = 500
 
 _EVENT = f"event (id, session, {', '.join(name for name, *_ in _COLUMNS)})"
 #: A session is to be cut into segments anew, from a time on.
-CUT_ANEW = (
-    "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
+CUT_ANEW_KNOWN = (
     "ON CONFLICT (session) DO UPDATE SET seq = dirty_session.seq + 1, from_ms = CASE WHEN excluded.from_ms < "
     "dirty_session.from_ms THEN excluded.from_ms ELSE dirty_session.from_ms END"
 )
+CUT_ANEW = f"INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) {CUT_ANEW_KNOWN}"
 _ASKED_TOO = (
     "ON CONFLICT (session) DO UPDATE SET seq = dirty_compaction.seq + 1, "
     "asked = CASE WHEN excluded.asked = '' THEN dirty_compaction.asked ELSE excluded.asked END, "
@@ -144,14 +142,16 @@ class LogPart:
         known: dict[bytes, tuple[str, ...]] = {}
         told: dict[SessionName, _Twins] = {}
         with_tools = set[SessionName]()
+        copies = CopyFinder()
 
         def sort_out(tx: Transaction, intakes: Sequence[Intake]) -> list[Intake]:
             known.update(_told(tx, intakes))
             with_tools.update(_with_tools(intakes))
+            copies.load(tx, intakes, known)
             fresh = []
             for intake in intakes:
                 events = [event for event in intake.events if event.key not in known]
-                events = _worth_telling(tx, events, with_tools)
+                events = _worth_telling(tx, copies.without_copies(events, intake.author), with_tools)
                 if events:
                     name = (events[0].client, events[0].session_id)
                     # A session stays in the project it began in.
@@ -160,7 +160,9 @@ class LogPart:
                         events = [event for event in events if stored.find(event) is None]
                         intake = replace(intake, root=root, label="", remote="")
                     twins = told.setdefault(name, _Twins([]))
-                    fresh.append(replace(intake, events=tuple(_parted(events, twins, known)[0])))
+                    new, _ = _parted(events, twins, known)
+                    copies.add(new, intake.author)
+                    fresh.append(replace(intake, events=tuple(new)))
                     twins.settle()
             return fresh
 
@@ -169,14 +171,17 @@ class LogPart:
 
 def add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
     """Store what of them is new, with all that follows from it; how many events."""
-    tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
+    sessions = (f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
+    tx.lock([*sessions, *lock_names(intakes)])
     known, with_tools = _told(tx, intakes), _with_tools(intakes)
+    copies = CopyFinder()
+    copies.load(tx, intakes, known)
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
         retold += [(event.key, event) for event in intake.events if event.key in known]
         events = [event for event in intake.events if event.key not in known]
-        events = _worth_telling(tx, events, with_tools)
+        events = _worth_telling(tx, copies.without_copies(events, intake.author), with_tools)
         if not events:
             continue
         name = (events[0].client, events[0].session_id)
@@ -192,6 +197,7 @@ def add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
             project, [session] = project_of(tx, *place), tx.new_ids("session")
             tx.run(_NEW_SESSION, (session, project, *name, intake.author, place_of(tx, project, intake.root)))
         new, told_before = _parted(events, _Twins(nearby), known)
+        copies.add(new, intake.author)
         fresh += [(session, event) for event in new]
         retold += told_before
     _insert(tx, fresh)
@@ -237,7 +243,7 @@ def _told(tx: Transaction, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, 
     known |= {event.key: () for event in events if event.timestamp_ms < kept_from and event.key not in known}
     if tx.fetch("SELECT 1 FROM forgotten_words LIMIT 1"):
         left = [event for event in events if event.key not in known]
-        known |= {event.key: () for event in left if _is_forgotten(tx, event)}
+        known |= dict.fromkeys(_forgotten(tx, left), ())
     return known
 
 
@@ -296,7 +302,7 @@ class _Twins:
         if not others or not via or event.event_type in LIFECYCLE:
             return None
         for other in others:
-            wanted = _fingerprint(event.event_type, event.role, _compared(event.event_type, event.text, other))
+            wanted = fingerprint(event.event_type, event.role, _compared(event.event_type, event.text, other))
             for when, key in self._by_words(other).get(wanted, ()):
                 if abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
                     return key
@@ -311,17 +317,10 @@ class _Twins:
         seen = self._seen.setdefault(via, {})
         told = self._told[via]
         for timestamp_ms, key, kind, role, text in told:
-            words = _fingerprint(kind, role, _compared(kind, text, via))
+            words = fingerprint(kind, role, _compared(kind, text, via))
             seen.setdefault(words, []).append((timestamp_ms, key))
         told.clear()
         return seen
-
-
-def _fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
-    """Two accounts of one compaction never use the same words, so there the time alone decides."""
-    if kind == EventType.COMPACTION:
-        return kind, b""
-    return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _compared(kind: str, text: str, via: str) -> str:
@@ -335,18 +334,29 @@ def words_keys(
     """Hashes of what an event says and about when, by which another source that tells it is known after it is gone."""
     if not via or kind in LIFECYCLE or not text.strip() or (via == CALL and kind != EventType.TOOL_RESULT):
         return []
-    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, _fingerprint(kind, role, _compared(kind, text, via))
+    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, fingerprint(kind, role, _compared(kind, text, via))
     slots = range(slot - around, slot + around + 1)
     return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
 
 
-def _is_forgotten(tx: Transaction, event: Event) -> bool:
-    """Whether another source told the same about the same time, and it was forgotten."""
-    via = event.metadata.get("via", "")
-    told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
-    others = [other for other in _SOURCES if via and other != via] + [CALL] * (via == _EXPORT)
-    keys = [key for other in others for key in words_keys(*told, other, around=1)]
-    return bool(keys and tx.fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks(keys)}) LIMIT 1", keys))
+def _forgotten(tx: Transaction, events: Sequence[Event]) -> list[bytes]:
+    """The keys of events that were forgotten as told by another source about the same time, or by another session."""
+    marked: dict[bytes, list[bytes]] = {}
+    for event in events:
+        via = event.metadata.get("via", "")
+        told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
+        others = [other for other in _SOURCES if via and other != via] + [CALL] * (via == _EXPORT)
+        for other in others:
+            for key in words_keys(*told, other, around=1):
+                marked.setdefault(key, []).append(event.key)
+        for key in keys_of_copy(event):
+            marked.setdefault(key, []).append(event.key)
+    found, keys = list[bytes](), [*marked]
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        rows = tx.fetch(f"SELECT key FROM forgotten_words WHERE key IN ({marks(part)})", part)
+        found += [own for (key,) in rows for own in marked[key]]
+    return found
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:

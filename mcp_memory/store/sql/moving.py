@@ -31,7 +31,7 @@ LEFT_OUT = {
     "migration": "the schema is the engine's own",
 }
 #: What only a server has. In a file there is no one who could ask.
-OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit")
+OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit", "owner", "begun_project")
 #: Columns that an engine keeps for itself, and works out from the others.
 WORKED_OUT = {"session": {"shared"}}
 #: Facts that are true of one place alone.
@@ -61,7 +61,7 @@ class Difference:
 
     def erases(self, table: Table) -> bool:
         """Whether something that was said is to be nowhere any more."""
-        if table.name.startswith("dirty_"):
+        if table.name.startswith("dirty_") or table.name == "failure":
             return False
         left = {table.key_of(row) for row in self.new} if table.name != "event" else ()
         return any(table.key_of(row) not in left for row in self.gone)

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Revising, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import Columns, node_columns
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sql.database import NODE, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.work import CLOSED, check_lease
 
 _NOTE_REMOVED = """
     INSERT INTO removed_node (project, level, key, parent, since, until)
     SELECT n.project, n.level, n.key, n.parent, (SELECT min(id) FROM node_version WHERE node = n.id), ?
-    FROM node n WHERE n.id = ? AND n.removed = 0
+    FROM node n WHERE n.id IN ({marks}) AND n.removed = 0
 """
+#: What goes with nodes, in this order.
+_REMOVE = (
+    "DELETE FROM grip WHERE node IN ({marks})",
+    "DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node IN ({marks}))",
+    "DELETE FROM node_version WHERE node IN ({marks})",
+    "DELETE FROM mention WHERE node IN ({marks})",
+    "DELETE FROM node WHERE id IN ({marks})",
+)
+_CHUNK = 500
 _FIND = """
     SELECT project, level, key, id, current, removed, (SELECT max(version) FROM node_version v WHERE v.node = n.id)
     FROM node n WHERE (project, level, key) IN (VALUES {places})
@@ -37,7 +48,7 @@ _UNLESS_THERE = "ON CONFLICT DO NOTHING"
 #: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (
     "v.id, n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, "
-    "v.removed, v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.weight, s.author"
+    "v.removed, v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.weight, s.author, s.client"
 )
 NODE_TABLES = (
     "node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project "
@@ -72,15 +83,6 @@ class NodePart:
         self, writes: Sequence[SegmentWrite], lease_token: int, revising: Revising | None = None
     ) -> None:
         await self._database.write(_save_segments, writes, lease_token, revising)
-
-    async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
-        def write(tx: Transaction) -> None:
-            check_lease(tx, lease_token)
-            found = f"SELECT node FROM segment WHERE key IN ({marks(segments)})"
-            tx.run(f"UPDATE node SET revision = ? WHERE id IN ({found})", (revision, *segments))
-
-        if segments:
-            await self._database.write(write)
 
     async def mark_closed_periods(self, now_ms: int) -> None:
         if await self._database.fetch(f"SELECT 1 {CLOSED} LIMIT 1", {"now": now_ms}):
@@ -140,6 +142,7 @@ def _save_segments(
     write_grips(tx, {number: write.grips for number, write in zip(numbers, writes, strict=True)})
     done = [value for number, write in zip(numbers, writes, strict=True) for value in (write.job.segment.key, number)]
     tx.run(_DONE.format(done=", ".join(["(?, ?)"] * len(writes))), done)
+    settle_failures(tx, Stage.SUMMARY, [write.job.segment.key.hex() for write in writes])
 
 
 def _save_rollups(
@@ -157,6 +160,7 @@ def _save_rollups(
         done.append((stale.project, int(ref.level), ref.key))
     write_nodes(tx, nodes, revising)
     tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
+    settle_failures(tx, Stage.ROLLUP, [" ".join(map(str, place)) for place in done])
 
 
 class Placed(NamedTuple):
@@ -176,10 +180,13 @@ def write_nodes(
     places = ", ".join(["(?, ?, ?)"] * len(placed))
     known = {}
     named = [value for project, _, node in placed for value in (project, int(node.level), node.ref.key)]
+    indexed = dict[int, int]()
     for *place, number, current, removed, version in tx.fetch(_FIND.format(places=places), named):
         known[tuple(place)] = number, version
         if not removed:
-            _unindex(tx, number, current)
+            indexed[number] = current
+    if indexed:
+        tx.unindex(_stored_documents(tx, indexed))
     new, changed, versions, bullets, documents, mentions, numbers = [], [], [], [], [], [], []
     for project, session, node in placed:
         ref = node.ref
@@ -241,30 +248,43 @@ def _version_row(row: int, number: int, version: int, node: Node) -> tuple[Any, 
 
 def index_nodes(tx: Transaction) -> None:
     """Index every node by its current version."""
-    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
-        if document := _stored_document(tx, number, current):
-            tx.index([document])
+    for documents in _all_stored(tx):
+        tx.index(documents)
+
+
+def reindex_nodes(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Index these nodes again by their current versions."""
+    rows = tx.fetch(f"SELECT id, current FROM node WHERE removed = 0 AND id IN ({marks(numbers)})", numbers)
+    tx.index(_stored_documents(tx, dict(rows)))
 
 
 def unindex_nodes(tx: Transaction) -> None:
     """Take every node out of the index, as it stands there."""
-    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
-        _unindex(tx, number, current)
+    for documents in _all_stored(tx):
+        tx.unindex(documents)
 
 
-def _unindex(tx: Transaction, number: int, current: int) -> None:
-    """A contentless index forgets a document only if told exactly what it held."""
-    if document := _stored_document(tx, number, current):
-        tx.unindex([document])
+def _all_stored(tx: Transaction) -> Iterator[list[tuple[int, Columns]]]:
+    rows = tx.fetch("SELECT id, current FROM node WHERE removed = 0 ORDER BY id")
+    for start in range(0, len(rows), _CHUNK):
+        yield _stored_documents(tx, dict(rows[start : start + _CHUNK]))
 
 
-def _stored_document(tx: Transaction, number: int, current: int) -> tuple[int, Columns] | None:
-    """A node as the index holds it, made from its current version; None if that is not there."""
-    for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
-        bullets = tx.fetch("SELECT kind, text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-        columns = node_columns(title, [Kind(kind).shown(text) for kind, text in bullets], json.loads(keywords))
-        return number * 4 + NODE, columns
-    return None
+def _stored_documents(tx: Transaction, current: Mapping[int, int]) -> list[tuple[int, Columns]]:
+    """Nodes as the index holds them, made from their current versions: a contentless index must be given them again."""
+    if not current:
+        return []
+    versions = list(current.values())
+    bullets: dict[int, list[str]] = {}
+    sql = f"SELECT node_version, kind, text FROM bullet WHERE node_version IN ({marks(versions)}) ORDER BY 1, position"
+    for version, kind, text in tx.fetch(sql, versions):
+        bullets.setdefault(version, []).append(Kind(kind).shown(text))
+    sql = f"SELECT id, title, keywords FROM node_version WHERE id IN ({marks(versions)})"
+    columns = {
+        version: node_columns(title, bullets.get(version, []), json.loads(keywords))
+        for version, title, keywords in tx.fetch(sql, versions)
+    }
+    return [(number * 4 + NODE, columns[version]) for number, version in current.items() if version in columns]
 
 
 def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
@@ -309,16 +329,16 @@ def remove_segment_node(tx: Transaction, segment_key: bytes, revising: Revising 
         write_grips(tx, {number: ()})
 
 
-def remove_node(tx: Transaction, number: int) -> None:
-    """Take a node out of memory altogether, with its versions and grips; only its name stays."""
-    tx.run(_NOTE_REMOVED, (tx.last_id("node_version"), number))
-    for (current,) in tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,)):
-        _unindex(tx, number, current)
-    tx.run("DELETE FROM grip WHERE node = ?", (number,))
-    tx.run("DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node = ?)", (number,))
-    tx.run("DELETE FROM node_version WHERE node = ?", (number,))
-    tx.run("DELETE FROM mention WHERE node = ?", (number,))
-    tx.run("DELETE FROM node WHERE id = ?", (number,))
+def remove_nodes(tx: Transaction, numbers: Iterable[int]) -> None:
+    """Take nodes out of memory altogether, with their versions and grips; only their names stay."""
+    everything = sorted(set(numbers))
+    for start in range(0, len(everything), _CHUNK):
+        part = everything[start : start + _CHUNK]
+        tx.run(_NOTE_REMOVED.format(marks=marks(part)), (tx.last_id("node_version"), *part))
+        rows = tx.fetch(f"SELECT id, current FROM node WHERE id IN ({marks(part)}) AND removed = 0", part)
+        tx.unindex(_stored_documents(tx, dict(rows)))
+        for statement in _REMOVE:
+            tx.run(statement.format(marks=marks(part)), part)
 
 
 async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -> list[Node]:
@@ -340,7 +360,9 @@ async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -
 
 def _node_of(row: Row, bullets: list[Bullet]) -> Node:
     _, level, key, project, version, title, start_ms, end_ms, keywords, children, is_open, removed, *more = row
-    written_by, input_hash, tokens, created_ms, session_id, weight, author, *_ = more
+    written_by, input_hash, tokens, created_ms, session_id, weight, author, client, *_ = more
     told = (project, version, title, start_ms, end_ms, tuple(bullets), tuple(json.loads(keywords)))
     made = (tuple(json.loads(children)), bool(is_open), written_by, input_hash, tokens, bool(removed), created_ms)
-    return Node(NodeRef(Level(level), key), *told, *made, session_id, weight=weight, author=author or "")
+    return Node(
+        NodeRef(Level(level), key), *told, *made, session_id, weight=weight, author=author or "", client=client or ""
+    )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from datetime import date
 
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import NOTES_CLIENT, USER_TITLE, Event
 from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.projects import Wish
@@ -22,8 +22,8 @@ _DAYS = """
     WHERE n.level = 3 AND n.removed = 0 AND (?1 IS NULL OR n.project = (SELECT id FROM project WHERE slug = ?1))
     GROUP BY n.key ORDER BY n.key
 """
-_PROJECTS = """
-    SELECT p.slug, p.root, (SELECT count(*) FROM session WHERE project = p.id),
+_PROJECTS = f"""
+    SELECT p.slug, p.root, (SELECT count(*) FROM session s WHERE s.project = p.id AND s.client <> '{NOTES_CLIENT}'),
            (SELECT min(start_ms) FROM node WHERE project = p.id AND level = 4),
            (SELECT max(start_ms) FROM node WHERE project = p.id AND level = 4) AS last,
            (SELECT coalesce(sum(v.weight), 0) FROM node n JOIN node_version v ON v.id = n.current
@@ -34,7 +34,9 @@ _PROJECTS = """
 _SESSIONS = """
     WITH shown AS MATERIALIZED ({chosen} ORDER BY g.start_ms DESC, g.id DESC LIMIT :limit)
     SELECT s.session_id, s.client, p.slug,
-           (SELECT text FROM event WHERE session = s.id AND type = 'session_title' ORDER BY timestamp_ms DESC LIMIT 1),
+           (SELECT text FROM event e WHERE e.session = s.id AND e.type = 'session_title' AND e.text <> '' ORDER BY
+            CASE json_extract(e.metadata, '$.source') WHEN '{user_title}' THEN 0 ELSE 1 END, e.timestamp_ms DESC,
+            e.id DESC LIMIT 1),
            (SELECT min(start_ms) FROM segment WHERE session = s.id),
            (SELECT max(end_ms) FROM segment WHERE session = s.id),
            (SELECT sum(events) FROM segment WHERE session = s.id),
@@ -62,6 +64,7 @@ _OF_THE_FEW = """
     )
     WHERE {which} AND (g.start_ms, g.id) < (:ms, :id)
 """
+_NO_NOTES = f"s.client <> '{NOTES_CLIENT}'"
 _FEW = 3_000
 _MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1) found"
 _CLIENTS = """
@@ -98,7 +101,7 @@ class OverviewPart:
         return [ProjectActivity(*row) for row in await self._reads.fetch(_PROJECTS)]
 
     async def clients(self) -> list[str]:
-        return [client for (client,) in await self._reads.fetch(_CLIENTS)]
+        return [client for (client,) in await self._reads.fetch(_CLIENTS) if client != NOTES_CLIENT]
 
     async def people(self) -> list[str]:
         return [author for (author,) in await self._reads.fetch(_PEOPLE) if author]
@@ -112,11 +115,12 @@ class OverviewPart:
             f"s.id = {SESSION_NAMED.replace('?', ':name')}": query.session_id,
         }
         given = [clause for clause, value in choices.items() if value is not None]
-        which = " AND ".join(given) or "TRUE"
+        # Notes are no session, but can be looked at by the name of theirs.
+        which = " AND ".join(given if query.session_id is not None else [*given, _NO_NOTES])
         few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
         chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
         place = {"ms": ms, "id": number, "limit": query.limit}
-        rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen), asked | place)
+        rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen, user_title=USER_TITLE), asked | place)
         found = []
         for name, client, slug, title, start_ms, end_ms, events, segments, is_open, *ends, at_ms, at, author in rows:
             first, last = (NodeRef(Level.SEGMENT, key) if key else None for key in ends)

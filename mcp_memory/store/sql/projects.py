@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
+from mcp_memory.domain.events import NOTES_CLIENT
 from mcp_memory.domain.projects import NAMELESS, Claim, ProjectInfo, ProjectPlace, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sql.database import Row, Transaction
@@ -49,8 +50,9 @@ _ALIASES = (
     "SELECT a.project, a.root, p.remote, p.joined, p.slug FROM project_alias a LEFT JOIN place p ON p.root = a.root "
     "UNION SELECT o.id, o.root, p.remote, p.joined, p.slug FROM project o LEFT JOIN place p ON p.root = o.root"
 )
-PROJECTS = """
-    SELECT p.slug, p.root, count(DISTINCT s.id), count(e.id), min(e.timestamp_ms), max(e.timestamp_ms), p.id
+PROJECTS = f"""
+    SELECT p.slug, p.root, count(DISTINCT CASE WHEN s.client <> '{NOTES_CLIENT}' THEN s.id END), count(e.id),
+           min(e.timestamp_ms), max(e.timestamp_ms), p.id
     FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
     GROUP BY p.id, p.slug, p.root ORDER BY max(e.timestamp_ms) DESC NULLS LAST
 """
@@ -161,13 +163,21 @@ def place_of(tx: Transaction, project: int, root: str) -> str:
     return "" if tx.fetch("SELECT 1 FROM project WHERE id = ? AND root = ?", (project, root)) else root
 
 
-def _named(tx: Transaction, label: str, remote: str) -> int:
-    """The project of a name. An export tells the remote, too: the same name of another repository is not the same."""
+def named_project(tx: Transaction, label: str, remote: str) -> int | None:
+    """The project of a name, if there is one.
+
+    An export tells the remote, too: the same name of another repository is not the same.
+    """
+    label, remote = redact(label), redact(remote)
     if remote and (project := _leads(tx, _REMOTE + remote)) is not None:
         return project
     rows = tx.fetch(FIND, sought("", label))
-    if rows and not (remote and _remotes(tx, rows[0][0])):
-        return int(rows[0][0])
+    return int(rows[0][0]) if rows and not (remote and _remotes(tx, rows[0][0])) else None
+
+
+def _named(tx: Transaction, label: str, remote: str) -> int:
+    if (found := named_project(tx, label, remote)) is not None:
+        return found
     project = _make(tx, "", label, remote)
     if remote:
         tx.run(_ALIAS, (_REMOTE + remote, project))
@@ -236,12 +246,11 @@ def _directories(tx: Transaction, project: int) -> list[tuple[str, str]]:
 
 def merge(tx: Transaction, old: int, new: int) -> int:
     """Move all sessions of one project into another; how many."""
-    from mcp_memory.store.sql.nodes import remove_node
+    from mcp_memory.store.sql.nodes import remove_nodes
 
     tx.run("UPDATE project SET slug = slug WHERE id = ?", (old,))  # whoever adds a session to it is waited for
     note_merge(tx, old, new)
-    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
-        remove_node(tx, node)
+    remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,))])
     sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
     for (session,) in sessions:
         tx.run("DELETE FROM segment WHERE session = ?", (session,))
@@ -251,7 +260,7 @@ def merge(tx: Transaction, old: int, new: int) -> int:
     tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
     tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
     tx.run(_ALIAS, (root, new))
-    for table in ("dirty_node", "dirty_brief"):
+    for table in ("dirty_node", "dirty_brief", "failure"):
         tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
     tx.run("DELETE FROM project WHERE id = ?", (old,))
     tx.run(_TOUCH, (new,))

@@ -96,14 +96,15 @@ _ERASED = """
     SELECT p.slug, s.session_id, r.notes FROM erased r LEFT JOIN session s ON s.id = r.session
     JOIN project p ON p.id = r.project WHERE r.at_event > ?
 """
-_UNSUMMARIZED = """
+_UNSUMMARIZED = f"""
     SELECT count(DISTINCT g.session), coalesce(sum(g.events), 0) FROM segment g
     JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
-    WHERE g.input_hash <> g.done_hash AND (?1 IS NULL OR p.slug = ?1)
+    WHERE g.input_hash <> g.done_hash AND (?1 IS NULL OR p.slug = ?1) AND s.client <> '{NOTES_CLIENT}'
 """
-_COUNTS = """
+_COUNTS = f"""
     SELECT (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
-           (SELECT count(*) FROM session), (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
+           (SELECT count(*) FROM session WHERE client <> '{NOTES_CLIENT}'),
+           (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
            (SELECT count(*) FROM node WHERE removed = 0), (SELECT count(*) FROM grip WHERE live = 1),
            (SELECT count(*) FROM dirty_session), (SELECT count(*) FROM segment
             WHERE input_hash <> done_hash AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to)),

@@ -7,12 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key, ulid
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import THRESHOLDS, Depth
 from mcp_memory.domain.records import Account, ActionItem, Body, Compactions, Facets, Record, Rewrite, digest
 from mcp_memory.store.sql.database import SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.work import SET_STATE, check_lease
 
 LATEST = (1 << 63) - 1
@@ -78,6 +79,7 @@ _TAINTED = """
     )
     SELECT id FROM tainted
 """
+_LAST_FAILURE = "SELECT reason FROM failure WHERE stage = ? ORDER BY since_ms DESC, name LIMIT 1"
 _NOTHING = (-(1 << 62), 0)
 _SHOWN = 5
 #: How many of the newest records are looked at for a model to write.
@@ -138,19 +140,10 @@ class RecordPart:
             check_lease(tx, lease_token)
             done = [(account.session, account.seq) for account in accounts]
             tx.run_many("DELETE FROM dirty_compaction WHERE session = ? AND seq = ?", done)
+            settle_failures(tx, Stage.RECORD, [str(account.session) for account in accounts])
 
         if accounts:
             await self._database.write(write)
-
-    async def postpone_account(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
-        def write(tx: Transaction) -> None:
-            check_lease(tx, lease_token)
-            tx.run(
-                "UPDATE dirty_compaction SET failed = ?, retry_ms = ? WHERE session = ? AND seq = ?",
-                (redact(failure), until_ms, account.session, account.seq),
-            )
-
-        await self._database.write(write)
 
     async def rewrites(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
         async def read(snapshot: Reads) -> list[Rewrite]:
@@ -181,7 +174,8 @@ class RecordPart:
 async def compactions(reads: Reads) -> Compactions:
     """How compaction goes."""
     [(records, sessions)] = await reads.fetch("SELECT count(*), count(DISTINCT session) FROM compaction")
-    [(waiting, failed)] = await reads.fetch("SELECT count(*), max(failed) FROM dirty_compaction")
+    [(waiting,)] = await reads.fetch("SELECT count(*) FROM dirty_compaction")
+    failed = await reads.value(_LAST_FAILURE, (Stage.RECORD,))
     rows = await reads.fetch(
         f"SELECT {_COLUMNS}, s.session_id FROM {_TABLES} JOIN session s ON s.id = c.session ORDER BY c.id DESC LIMIT ?",
         (_SHOWN,),
@@ -239,13 +233,16 @@ def forget_records(tx: Transaction, events: Sequence[int]) -> int:
 
 def drop_records(tx: Transaction, gone: Collection[int]) -> None:
     """Take out these records; their sessions are looked at anew."""
-    for record in sorted(gone, reverse=True):
-        named = tx.fetch("SELECT session, lower(hex(key)) FROM compaction WHERE id = ?", (record,))
-        tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
-        tx.run("DELETE FROM compaction WHERE id = ?", (record,))
-        for session, key in named:
-            tx.run("DELETE FROM llm_state WHERE name = ?", (f"record:{key}",))
-            tx.run("INSERT INTO dirty_compaction (session) VALUES (?) ON CONFLICT DO NOTHING", (session,))
+    numbers = sorted(gone, reverse=True)
+    for start in range(0, len(numbers), 500):
+        part = numbers[start : start + 500]
+        named = tx.fetch(f"SELECT session, lower(hex(key)) FROM compaction WHERE id IN ({marks(part)})", part)
+        tx.run(f"DELETE FROM compaction_source WHERE compaction IN ({marks(part)})", part)
+        tx.run(f"DELETE FROM compaction WHERE id IN ({marks(part)})", part)
+        states = [f"record:{key}" for _, key in named]
+        tx.run(f"DELETE FROM llm_state WHERE name IN ({marks(states)})", states)
+        sessions = sorted({(session,) for session, _ in named})
+        tx.insert("dirty_compaction (session)", sessions, known="ON CONFLICT DO NOTHING")
 
 
 def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[Event]) -> bool:
@@ -274,4 +271,5 @@ def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[E
         "INSERT INTO compaction_source (compaction, event, sha256) SELECT ?, id, ? FROM event WHERE key = ?",
         [(row, digest(event.text), event.key) for event in sources],
     )
+    settle_failures(tx, Stage.RECORD, [str(account.session)])
     return True

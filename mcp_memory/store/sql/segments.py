@@ -8,10 +8,12 @@ from operator import attrgetter
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
 from mcp_memory.domain.segments import FOLLOWING, Cutting, Mark, SavedCut, SegmentJob, StoredSegment, mark_of
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sql.database import KEPT, SUMMARIZED, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sql.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
 from mcp_memory.store.sql.work import OUTDATED, check_lease
@@ -235,6 +237,7 @@ def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int, revi
             tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
         tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
         tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
+    settle_failures(tx, Stage.CUT, [str(cutting.session) for cutting, _, _ in cuts])
 
 
 async def _jobs(reads: Reads, sql: str, values: Sequence[int] | Sequence[bytes]) -> list[SegmentJob]:

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from mcp_memory.domain.events import PRIVATE, TEAM, TIMES, Event, EventType, event_key
+from mcp_memory.domain.events import NOTES_SESSION, PRIVATE, TEAM, TIMES, Event, EventType, event_key
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sharing_port import Amount, Chosen, SharedPart, Waiting
 from mcp_memory.store.sql.database import SET_FACT, SqlDatabase, Transaction, marks
 
 _CHUNK = 500
-#: Sessions of notes, which are one's own; an import from another machine makes ordinary events of them.
-_NOTES = "notes:"
 _ANY_RULE = "SELECT 1 FROM shared_project UNION ALL SELECT 1 FROM shared_session LIMIT 1"
 _RULES = """
     SELECT s.author, p.since_ms, r.key, r.since_ms, r.session FROM session s
@@ -36,7 +34,7 @@ _KEEP_PRIVATE = "INSERT INTO shared_session (key, session, since_ms) VALUES (?, 
 _BOTH = "SELECT project, since_ms FROM shared_project WHERE project IN (?, ?)"
 _SHARABLE = f"""
     {_OURS} {{its}} AND e.visibility = '{PRIVATE}' AND e.type <> '{EventType.NOTE}' AND e.timestamp_ms >= ?2
-    AND s.session_id NOT LIKE '{_NOTES}%'
+    AND s.session_id NOT LIKE '{NOTES_SESSION}%'
 """
 _NOT_KEPT = "AND NOT EXISTS (SELECT 1 FROM shared_session r WHERE r.session = s.id AND r.since_ms IS NULL)"
 _SHARED = f"{_OURS} {{its}} AND e.visibility = '{TEAM}'"
@@ -137,7 +135,7 @@ def _its(tx: Transaction, chosen: Chosen) -> tuple[str, str]:
     name = chosen.session_id
     if not tx.fetch("SELECT 1 FROM session WHERE session_id = ?", (name,)):
         raise NotFound(f"There is no session {name!r} in memory; `mcp-memory sessions` lists them.")
-    if name.startswith(_NOTES):
+    if name.startswith(NOTES_SESSION):
         raise UsageError("Notes are your own: they are never shared. What the team should know, say in a session.")
     return _OF_SESSION, name
 
@@ -254,7 +252,7 @@ def _since(tx: Transaction, session: int, event: Event) -> int:
     """From when on what is said in the session of an event is shared."""
     key = session_key(event.client, event.session_id)
     [(author, project_ms, found, since_ms, number)] = tx.fetch(_RULES, (key, session))
-    if author or event.session_id.startswith(_NOTES):
+    if author or event.session_id.startswith(NOTES_SESSION):
         return TIMES.stop
     if found is None:
         return TIMES.stop if project_ms is None else int(project_ms)
@@ -304,9 +302,11 @@ def note_merge(tx: Transaction, old: int, new: int) -> None:
         tx.run_many(_KEEP_PRIVATE, [(session_key(client, name), number) for number, client, name in rows])
 
 
-def drop_rules(tx: Transaction, *, session: int | None = None, project: int | None = None) -> None:
-    """Nothing is left of a session or project: what may come is private. A session kept private stays so."""
-    if session is not None:
-        tx.run("DELETE FROM shared_session WHERE session = ? AND since_ms IS NOT NULL", (session,))
-    if project is not None:
-        tx.run("DELETE FROM shared_project WHERE project = ?", (project,))
+def drop_session_rules(tx: Transaction, sessions: Sequence[int]) -> None:
+    """Nothing is left of these sessions: what may come is private. A session kept private stays so."""
+    _in_chunks(tx, "DELETE FROM shared_session WHERE since_ms IS NOT NULL AND session IN ({})", sessions)
+
+
+def drop_project_rule(tx: Transaction, project: int) -> None:
+    """Nothing is left of a project: what may come is private."""
+    tx.run("DELETE FROM shared_project WHERE project = ?", (project,))

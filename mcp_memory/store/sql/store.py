@@ -8,12 +8,14 @@ from datetime import tzinfo
 from typing import Any, TypeVar
 
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.store.sql.database import KEPT, SET_FACT, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sql.failures import FailurePart, settle_failures
 from mcp_memory.store.sql.forget import find, forget, forget_events
 from mcp_memory.store.sql.log import LogPart, index_events
 from mcp_memory.store.sql.nodes import NodePart, index_nodes
@@ -40,7 +42,7 @@ _ROOTS = """
 _BRIEF_DUE = "INSERT INTO dirty_brief (project) VALUES (?) ON CONFLICT DO NOTHING"
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
-_DERIVED = (*"bullet grip node_version mention llm_attempt node segment".split(), *_QUEUES)
+_DERIVED = (*"bullet grip node_version mention llm_attempt node segment failure".split(), *_QUEUES)
 #: What a rebuild leaves: segments whose events are no longer kept, which nothing can be made of again.
 _RETIRED = f"(SELECT node FROM segment WHERE start_ms < {KEPT} AND node IS NOT NULL)"
 _UNRETIRED = {
@@ -60,7 +62,7 @@ _NOTE = (
 _PIN = "UPDATE event SET metadata = ? WHERE id = ?"
 
 
-class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPart, WorkPart):
+class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPart, WorkPart, FailurePart):
     """What of the Store port is the same for every engine that speaks SQL."""
 
     def reader(self, snapshot: Snapshot) -> SqlReader:
@@ -91,6 +93,7 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
             check_lease(tx, lease_token)
             if [root for (root,) in tx.fetch(_ROOTS, (source.project,))] in ([], [*source.roots]):
                 tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+                settle_failures(tx, Stage.BRIEF, [str(source.project)])
 
         await self._database.write(write)
 
@@ -136,6 +139,7 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
 def start_anew(tx: Transaction, timezone: str) -> None:
     """Leave of a memory what nothing else can tell, indexed and marked as to be made into a tree."""
     retired = tx.fetch(f"SELECT 1 FROM segment WHERE start_ms < {KEPT} LIMIT 1")
+    failed = tx.fetch("SELECT session FROM failure WHERE stage = ?", (Stage.RECORD,))
     for table in _DERIVED:
         tx.run(f"DELETE FROM {table} {_UNRETIRED.get(table, '') if retired else ''}")
     if retired:
@@ -145,10 +149,13 @@ def start_anew(tx: Transaction, timezone: str) -> None:
     index_all(tx)
     tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
     # Records are kept, since they are only ever added; what the hook prints of them is written anew.
+    # A session that could not be compacted is tried again.
     tx.run(
         "INSERT INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction WHERE TRUE "
         "ON CONFLICT DO NOTHING"
     )
+    if failed:
+        tx.run_many("INSERT INTO dirty_compaction (session) VALUES (?) ON CONFLICT DO NOTHING", failed)
     tx.run(SET_FACT, ("timezone", timezone))
 
 

@@ -11,8 +11,8 @@ from mcp_memory.store.sql.log import DONE_WELL, EVENTS, OPENED, event_of
 from mcp_memory.store.sql.pool import SqlIndex
 from mcp_memory.store.sql.records import LATEST
 
-#: A call that committed tells the message after its first line.
-_COMMITTED = "e.type = 'tool_result' AND instr(substr(e.text, 1, 2000), '\nCommit message: ') > 0"
+#: A call that committed has the message after its command, of which 4,000 characters are kept.
+_COMMITTED = "e.type = 'tool_result' AND instr(substr(e.text, 1, 6000), '\nCommit message: ') > 0"
 #: What a subagent says closes nothing.
 _REPLIED = "e.type = 'assistant_message' AND e.text <> '' AND coalesce(json_extract(e.metadata, '$.agent_id'), '') = ''"
 _ASKED = "e.role = 'user'"

@@ -263,7 +263,9 @@ class Database(SqliteReads, SqlDatabase):
             try:
                 return work(self._together)
             finally:
-                self._together.execute("COMMIT")
+                # After some errors SQLite has rolled back already; a COMMIT would fail and hide the error.
+                if self._together.in_transaction:
+                    self._together.execute("COMMIT")
 
     def _told(self) -> AbstractContextManager[None]:
         self._check()

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sql.facts import HOOKED, LAST, LATE_MS, MINUTE, PROCESS, SOURCES, Facts, differing, joined
+from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.work import REVISIONS
 from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
-from mcp_memory.store.sqlite.inbox import SET_ASIDE
+from mcp_memory.store.sqlite.inbox import PAUSED, SET_ASIDE
 from mcp_memory.store.sqlite.migrations import (
     EMPTY,
     INBOX,
@@ -41,6 +43,8 @@ _LEAST_FREE = 100 * 1024 * 1024
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 #: From this version on nodes tell which revision of the summarizer wrote them.
 _REVISED = 7
+#: From this version on it keeps what failed and was set aside.
+_WITH_FAILURES = 13
 _REPAIR = "mcp-memory doctor --repair"
 T = TypeVar("T")
 
@@ -247,6 +251,7 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
         unscrubbed=bool(connection.execute(DUE).fetchone()),
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
         revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
+        failed=tuple(failed_work(connection)) if version_of(connection) >= _WITH_FAILURES else (),
     )
     return joined(known, local)
 
@@ -261,6 +266,7 @@ def _waiting(inbox: sqlite3.Connection) -> Facts:
         set_aside=tuple(inbox.execute(SET_ASIDE).fetchall()),
         unknown={client: (count, last_ms) for client, count, last_ms in inbox.execute(_UNKNOWN)},
         unscrubbed=bool(inbox.execute(DUE).fetchone()),
+        pause=next((Pause(**json.loads(value)) for (value,) in inbox.execute(PAUSED)), None),
     )
 
 

@@ -13,12 +13,14 @@ import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_memory.clients.port import BadLine
+from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import Coverage, PlaceName
 from mcp_memory.errors import LeaseLost
@@ -36,6 +38,9 @@ _TO_REOPEN = (
     "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
 )
 _NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+#: Under what a pause of the pipeline is kept.
+PAUSE = "pause"
+PAUSED = f"SELECT value FROM meta WHERE key = '{PAUSE}'"
 _KEEP = (
     "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
     "SET text = excluded.text, updated_ms = excluded.updated_ms WHERE text <> excluded.text"
@@ -210,6 +215,13 @@ class SqliteInbox:
     async def handed_places(self) -> list[PlaceName]:
         places = await (await self.database()).fetch("SELECT DISTINCT root, label, remote FROM handed")
         return [(root, label, remote) for root, label, remote in places]
+
+    async def note_pause(self, pause: Pause | None) -> None:
+        database = await self.database()
+        if pause:
+            await database.write(Transaction.run, _NOTE, (PAUSE, json.dumps(asdict(pause))))
+        elif await database.value(PAUSED):
+            await database.write(Transaction.run, "DELETE FROM meta WHERE key = ?", (PAUSE,))
 
     async def counts(self) -> InboxCounts:
         if not self._path.exists():  # who only looks makes none

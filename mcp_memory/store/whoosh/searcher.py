@@ -11,12 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Ranked, Term, Within, index_words, scannable
+from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Ranked, Term, Within, scannable
+from mcp_memory.domain.unicode61 import index_words
 
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"
 #: Raised whenever fields or analysis change: an index of another number is built anew.
-FORMAT = 4
+FORMAT = 5
 #: What is known of every document besides its words.
 COLUMNS = {"number": "Q", "event": "B", "size": "I", "at": "q"}
 _K1, _B, _EVER = 1.2, 0.75, 1 << 62

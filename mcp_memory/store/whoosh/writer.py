@@ -20,7 +20,8 @@ from whoosh.filedb.structfile import StructFile
 from whoosh.index import FileIndex
 from whoosh.reading import SegmentReader
 
-from mcp_memory.domain.terms import WEIGHTS, IndexChanges, Standing, index_words
+from mcp_memory.domain.terms import WEIGHTS, IndexChanges, Standing
+from mcp_memory.domain.unicode61 import index_words
 from mcp_memory.store.whoosh.searcher import COLUMNS, FORMAT, NAME
 
 #: Segments of one size are merged when there are so many, as long as they hold no more documents than that together:

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_memory.domain.people import AuditRow, Viewer
 from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
+from mcp_memory.surfaces.team.connections import note_authenticated
 from mcp_memory.surfaces.team.identity import asking
 from mcp_memory.surfaces.team.limits import RateLimit
 from mcp_memory.surfaces.team.pages import Door, door_page
@@ -118,6 +119,7 @@ class TeamGuard:
             await self._open(scope, receive, send)
         else:
             scope["user"] = AuthenticatedUser(answer)
+            note_authenticated(scope)
             status = await self._watched(scope, receive, send, answer)
             if scope["path"] not in _NOTED_THERE:
                 self._note(scope, answer.client_id, status)

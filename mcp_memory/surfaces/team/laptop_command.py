@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: How long the server is waited for where it is asked in passing.
 _BRIEFLY_SECONDS = 3.0
+#: Refused events that `team status` names.
+_SHOWN_SET_ASIDE = 5
 _LONGEST_FILE = 8_192
 
 
@@ -175,6 +177,8 @@ def _told(facts: Mapping[str, Any], shared: Sequence[SharedPart]) -> list[str]:
         lines.append(f"In the way: {facts['trouble']}")
     if facts.get("declined"):
         lines.append(f"The server did not take {many(facts['declined'], 'event')}; the last of them: {facts['reason']}")
+        rows = facts["set_aside"][-_SHOWN_SET_ASIDE:]
+        lines += [f"  {safe(row['event_id'], 40) or '?'}: {safe(row['reason'], 200)}" for row in reversed(rows)]
     if not shared:
         return [*lines, "Nothing is shared: `mcp-memory share PROJECT` shares a project from now on."]
     seers = {"team": "; all of the team sees it", "members": "; its members see it"}
@@ -192,7 +196,7 @@ async def push(settings: Settings, options: argparse.Namespace) -> Answer:
             await until_idle(app)  # what was captured a moment ago goes along
             if options.again:
                 await app.store.push_again()
-                replace(PushState.load(settings), declined=0, reason="").save(settings)
+                replace(PushState.load(settings), declined=0, reason="", set_aside=[]).save(settings)
         with output.spinner("Sending", enabled=not options.json):
             pushed = await app.pusher.push()
         reason = PushState.load(settings).reason

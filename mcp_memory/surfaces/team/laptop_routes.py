@@ -6,9 +6,8 @@ text goes through redaction and clipping once more, so that a secret that an old
 
 from __future__ import annotations
 
-import json
+import logging
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,44 +20,44 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from mcp_memory import __version__
-from mcp_memory.clients.jsonl import event_of_line
-from mcp_memory.clients.lines import UnreadableLine
-from mcp_memory.domain.events import TEAM, Captured, Event, Intake, parse_ulid
-from mcp_memory.domain.text import one_line
+from mcp_memory.domain.events import TEAM, Captured, Event, Intake, parse_ulid, ulid
+from mcp_memory.domain.projects import PlaceName
 from mcp_memory.errors import (
-    UPDATE,
     BadId,
     MemoryFault,
     NotAllowed,
     NotFound,
     StoreError,
+    StoreRejected,
     TooLarge,
+    TooMany,
     UsageError,
 )
 from mcp_memory.pipeline.ingest import Intaker, by_session
 from mcp_memory.surfaces.team.asking_routes import ask
 from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.team.incoming import MAX_LINES, Portion, is_packed, object_of, portion_of, received, unpacked
 
 if TYPE_CHECKING:
+    from mcp_memory.store.team_port import TeamStore
     from mcp_memory.surfaces.team.serving import TeamMemory
 
+logger = logging.getLogger(__name__)
 Handler = Callable[["TeamMemory", Request], Awaitable[Mapping[str, Any]]]
 _STATUS: dict[type[MemoryFault], int] = {
+    TooMany: 429,
     NotAllowed: 403,
     NotFound: 404,
     TooLarge: 413,
     UsageError: 400,
+    StoreRejected: 400,
     StoreError: 503,
 }
 
-#: What a push is written in.
-FORMAT = 1
-#: Bytes of a body as it comes and as it is unpacked, and lines of it. A laptop sends far less at once.
-MOST_SENT, MOST_BYTES, MOST_LINES = 16_000_000, 96_000_000, 5_000
-#: No event is from before this time, and none from so long after now: each quarter of the calendar is a table.
-_EARLIEST_MS, _AHEAD_MS = 0, 2 * 24 * 3_600_000
-_NOTES = "notes:"
-_ID_CHARS, _REASON_CHARS = 40, 200
+#: Ids to withdraw take thirty bytes each.
+MAX_WISH_BYTES = 1_000_000
+#: Halving 500 events down to eight bad ones takes about 100 writes.
+_MAX_TRIES = 100
 
 
 async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
@@ -77,41 +76,88 @@ async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class _Portion:
-    """Lines that were understood, and those that are refused with the reason, by the ids that they bear."""
-
-    captured: list[Captured] = field(default_factory=list)
-    refused: list[dict[str, str]] = field(default_factory=list)
-
-
 async def push(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     """Take events of a member's into the team's memory. Doing it again changes nothing."""
     viewer = current()
     viewer.must_write()
-    body = await _body(request)
-    app, store = await memory.whole(), await memory.register()
-    async with memory.taking_in:
-        portion = await to_thread.run_sync(_read, body, _now_ms())
-        events = await to_thread.run_sync(_prepared, app.intaker, portion.captured)
-        intakes = _intakes(events, portion.captured, viewer.name)
-        received = await store.receive(intakes)
-    ids = {event.key: event.event_id for event in events}
-    refused = [*portion.refused, *({"event_id": ids[key], "reason": why} for key, why in received.refused.items())]
-    if received.new:
+    async with memory.turns.of(viewer.name):
+        body = await received(request)
+        app, store = await memory.whole(), await memory.register()
+        async with memory.taking_in:
+            if is_packed(request):
+                body = await to_thread.run_sync(unpacked, body)
+            portion = await to_thread.run_sync(portion_of, body, _now_ms())
+            del body
+            taken = await _take(store, app.intaker, portion, viewer.name)
+    if taken.new:
         app.pipeline.wake.set()
-    places = {(intake.root, intake.label, intake.remote) for intake in intakes}
-    project = await store.project_of_root(*places.pop()) if len(places) == 1 else None
-    _count(request, received.new, project or "")
-    return {"new": received.new, "known": received.known, "refused": refused}
+    project = await store.project_of_root(*taken.places.pop()) if len(taken.places) == 1 else None
+    _count(request, taken.new, project or "")
+    return {"new": taken.new, "known": taken.known, "refused": portion.refused}
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What was stored of a push: new events, known ones, and the places of their projects."""
+
+    new: int = 0
+    known: int = 0
+    places: set[PlaceName] = field(default_factory=set)
+
+
+async def _take(store: TeamStore, intaker: Intaker, portion: Portion, author: str) -> _Taken:
+    """Store the events of a portion. Those at which the store fails are found by halving, and refused.
+
+    If it fails at every event in a way that no one foresaw, the fault is the server's own and is raised.
+    """
+    taken, faults, tries = _Taken(), list[tuple[Captured, Exception]](), 0
+    parts = [portion.captured] if portion.captured else []
+    while parts:
+        part, tries = parts.pop(), tries + 1
+        try:
+            events = await to_thread.run_sync(_prepared, intaker, part)
+            intakes = _intakes(events, part, author)
+            result = await store.receive(intakes)
+        except Exception as error:
+            if not _is_about_events(error):
+                raise
+            if tries > _MAX_TRIES:
+                raise TooLarge("Many events of this push cannot be stored: send it in smaller portions.") from error
+            middle = len(part) // 2
+            if middle:
+                parts += [part[middle:], part[:middle]]
+            else:
+                faults.append((part[0], error))
+            continue
+        taken.new, taken.known = taken.new + result.new, taken.known + result.known
+        taken.places |= {(intake.root, intake.label, intake.remote) for intake in intakes}
+        ids = {event.key: event.event_id for event in events}
+        for key, reason in result.refused.items():
+            portion.refuse(ids[key], reason)
+    unforeseen = [fault for _, fault in faults if not isinstance(fault, MemoryFault)]
+    if unforeseen and len(faults) == len(portion.captured):
+        raise unforeseen[0]
+    for item, fault in faults:
+        logger.warning("An event that %s pushed cannot be stored (%s)", author, type(fault).__name__)
+        reason = str(fault) if isinstance(fault, UsageError) else "the server cannot store it; its log says why"
+        portion.refuse(ulid(item.timestamp_ms, item.key), reason)
+    return taken
+
+
+def _is_about_events(error: Exception) -> bool:
+    """Whether the rest may be stored without the event at which the store failed."""
+    if isinstance(error, MemoryFault):
+        return isinstance(error, UsageError | StoreRejected) and not isinstance(error, TooLarge)
+    return True
 
 
 async def withdraw(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     """Take a member's own events out of the team's memory, for good if they are to be forgotten."""
     viewer = current()
     viewer.must_write()
-    keys, forget = _wish(await _body(request))
-    found = await (await memory.register()).forget_events(keys, viewer.name, returning=not forget)
+    async with memory.turns.of(viewer.name):
+        keys, forget = _wish(await received(request, MAX_WISH_BYTES))
+        found = await (await memory.register()).forget_events(keys, viewer.name, returning=not forget)
     if found.events:
         (await memory.whole()).pipeline.wake.set()
     _count(request, found.events)
@@ -121,79 +167,6 @@ async def withdraw(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
 def _count(request: Request, many: int, project: str = "") -> None:
     """Let the audit tell how many it were."""
     request.scope["team_audit"] = (project, many)
-
-
-async def _body(request: Request) -> bytes:
-    """The whole of it, unpacked; raises if it is longer than any that a laptop sends."""
-    unpack = zlib.decompressobj(31) if request.headers.get("content-encoding") == "gzip" else None
-    received, parts, size = 0, list[bytes](), 0
-    async for part in request.stream():
-        received += len(part)
-        while part and received <= MOST_SENT and size <= MOST_BYTES:
-            if unpack is None:
-                told, part = part, b""
-            else:
-                told, part = await to_thread.run_sync(_unpacked, unpack, part)
-            parts.append(told)
-            size += len(told)
-        if received > MOST_SENT or size > MOST_BYTES:
-            raise TooLarge("This is too much at once: send it in smaller portions.")
-    if unpack is not None:
-        parts.append(unpack.flush())  # the rest of what was read, a few bytes
-    if unpack is not None and not unpack.eof:
-        raise UsageError("The body is no whole gzip stream; send it again.")
-    return b"".join(parts)
-
-
-def _unpacked(unpack: Any, part: bytes) -> tuple[bytes, bytes]:
-    """The next megabyte at most, and what of the part is left for later."""
-    try:
-        told = unpack.decompress(part, 1_000_000)
-    except zlib.error:
-        raise UsageError("The body is no whole gzip stream; send it again.") from None
-    return told, unpack.unconsumed_tail
-
-
-def _read(body: bytes, now_ms: int) -> _Portion:
-    head, *lines = body.rstrip(b"\n").split(b"\n")
-    if _object(head).get("format") != FORMAT:
-        raise UsageError(f"This server reads pushes of format {FORMAT}. Update the older of both: {UPDATE}.")
-    if len(lines) > MOST_LINES:
-        raise TooLarge(f"A push has at most {MOST_LINES:,} events: send it in smaller portions.")
-    portion = _Portion()
-    for line in lines:
-        if not line.strip():
-            continue
-        value = _object(line)
-        try:
-            portion.captured.append(_captured(value, now_ms))
-        except UnreadableLine as error:
-            known = one_line(str(value.get("event_id", "")), _ID_CHARS)
-            portion.refused.append({"event_id": known, "reason": one_line(str(error), _REASON_CHARS)})
-    return portion
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    """The object that a line is; an empty one if it is none."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _captured(value: Mapping[str, Any], now_ms: int) -> Captured:
-    """One line as an event; raises why the team does not take it."""
-    found = event_of_line(value)
-    if not found.key:
-        raise UnreadableLine("its event_id, client and timestamp do not fit together")
-    if found.was_note or found.session_id.startswith(_NOTES):
-        raise UnreadableLine("notes are their author's own")
-    if not _EARLIEST_MS <= found.timestamp_ms <= now_ms + _AHEAD_MS:
-        raise UnreadableLine("its timestamp is from before 1970 or from the future: is the laptop's clock right?")
-    if not (found.project or found.remote):
-        raise UnreadableLine("it names no project")
-    return found
 
 
 def _prepared(intaker: Intaker, captured: Sequence[Captured]) -> list[Event]:
@@ -207,12 +180,12 @@ def _intakes(events: Sequence[Event], captured: Sequence[Captured], author: str)
 
 
 def _wish(body: bytes) -> tuple[list[bytes], bool]:
-    value = _object(body)
+    value = object_of(body)
     names, forget = value.get("event_ids"), value.get("forget")
     if not isinstance(names, list) or not isinstance(forget, bool):
         raise UsageError('What is to be withdrawn is told as {"event_ids": [ID…], "forget": true or false}.')
-    if len(names) > MOST_LINES:
-        raise TooLarge(f"At most {MOST_LINES:,} events are withdrawn at once: send them in smaller portions.")
+    if len(names) > MAX_LINES:
+        raise TooLarge(f"At most {MAX_LINES:,} events are withdrawn at once: send them in smaller portions.")
     try:
         return [parse_ulid(str(name))[1] for name in names], forget
     except BadId as error:
@@ -238,8 +211,11 @@ def table(memory: TeamMemory) -> list[BaseRoute]:
             return JSONResponse(await handler(memory, request))
         except MemoryFault as error:
             status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 500)
-            wait = {"retry-after": "5"} if status == 503 else None
+            wait = {"retry-after": "5"} if status in (429, 503) else None
             return JSONResponse({"error": memory.excuse(error)}, status, wait)
+        except Exception:
+            logger.exception("%s failed", request.url.path)
+            return JSONResponse({"error": "The server failed to answer this; its log says why."}, 500)
 
     return [Route(path, partial(answer, handler), methods=[method]) for (method, path), handler in HANDLERS.items()]
 

@@ -19,6 +19,7 @@ from mcp_memory.app import App
 from mcp_memory.errors import NotFound
 from mcp_memory.surfaces.team.identity import current
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
+from mcp_memory.surfaces.web.forms import LOGIN_BYTES, read_form
 from mcp_memory.surfaces.web.routes import HEADERS, Site, environment
 from mcp_memory.surfaces.web.views import Data
 from mcp_memory.surfaces.web.writes import fields
@@ -86,7 +87,7 @@ class TeamSite(Site):
             return door_page()
         if not self.access.is_own("POST", request.headers):
             return door_page("Log in on this page itself.")
-        token = str((await request.form(max_files=0, max_fields=5)).get("token", "")).strip()
+        token = (await read_form(request, LOGIN_BYTES)).get("token", "").strip()
         store, now_ms = await self._team.register(), self._team.now_ms()
         if not token or await store.viewer_of(token, now_ms) is None:
             return door_page("This is no one's token: it may have expired, or been revoked.")

@@ -19,11 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.people import Viewer
-from mcp_memory.errors import MemoryFault, SettingsError, StoreError, UsageError
+from mcp_memory.errors import MemoryFault, SettingsError, StoreError, StoreRejected, UsageError
 from mcp_memory.surfaces.http import (
     PATH,
-    Connection,
-    ConnectionLimits,
     Welcome,
     ending,
     is_loopback,
@@ -34,8 +32,15 @@ from mcp_memory.surfaces.http import (
 from mcp_memory.surfaces.server import Memory, Opener, build_server, prepared
 from mcp_memory.surfaces.team import laptop_routes
 from mcp_memory.surfaces.team.audit import Audit
+from mcp_memory.surfaces.team.connections import (
+    MAX_STRANGERS,
+    TeamConnection,
+    connections_within,
+    raise_file_limit,
+)
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
+from mcp_memory.surfaces.team.incoming import Turns
 from mcp_memory.surfaces.team.limits import RateLimit
 from mcp_memory.surfaces.team.pages import Door, TeamSite
 from mcp_memory.surfaces.web.routes import viewer
@@ -63,6 +68,8 @@ class TeamMemory(Memory):
         self._greets, self._told = True, ""
         #: What is pushed waits for its turn, so that answers have threads and connections however many push.
         self.taking_in = anyio.CapacityLimiter(TAKEN_IN)
+        #: One push of a member after the other.
+        self.turns = Turns()
 
     async def app(self) -> App:
         return (await self.whole()).seen_by(current())
@@ -107,6 +114,8 @@ class TeamMemory(Memory):
 
     def excuse(self, error: MemoryFault) -> str:
         """What members are told of it. Why the memory cannot be used is told once, to who runs the server."""
+        if isinstance(error, StoreRejected):
+            return "The team's memory cannot store a value of this."
         if not isinstance(error, StoreError):
             return str(error)
         if str(error) != self._told:
@@ -117,12 +126,6 @@ class TeamMemory(Memory):
     def now_ms(self) -> int:
         """Real time: tokens expire whatever the memory's clock is set to."""
         return time.time_ns() // 1_000_000
-
-
-class TeamConnection(Connection):
-    """One of many: a laptop's loop, an agent and a browser each keep some open."""
-
-    limits = ConnectionLimits(connections=2_000, body=60.0)
 
 
 def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: bool = False) -> TeamGuard:
@@ -174,7 +177,10 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
         f"Laptops join with `mcp-memory team join {base}`; browsers log in there",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
-    await run_until_signal(server_of(app, TeamConnection, **tls), listener, memory)
+    connection = TeamConnection.bounded(
+        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
+    )
+    await run_until_signal(server_of(app, connection, proxy_headers=False), listener, memory)
 
 
 def _address(host: str, port: int, allow: Sequence[str], *, tls: bool, behind_proxy: bool) -> str:
@@ -185,15 +191,16 @@ def _address(host: str, port: int, allow: Sequence[str], *, tls: bool, behind_pr
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-def _tls(options: argparse.Namespace) -> dict[str, str]:
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
     """The certificate and its key, which are looked at before anyone connects."""
     cert, key = options.tls_cert, options.tls_key
     if not cert and not key:
-        return {}
+        return None
     if not (cert and key):
         raise UsageError("--tls-cert and --tls-key belong together: give both files.")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(Path(cert), Path(key))
+        context.load_cert_chain(Path(cert), Path(key))
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"{cert} and {key} are no certificate and key that can be used: {error}.") from None
-    return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
+    return context

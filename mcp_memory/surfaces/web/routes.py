@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,9 +38,9 @@ from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.terminal import lasted
 from mcp_memory.surfaces.web import lists, markup, views
-from mcp_memory.surfaces.web.access import COOKIE_SECONDS, ENTRANCE, Access, Unsigned
+from mcp_memory.surfaces.web.access import ENTRANCE, Access, Unsigned
 from mcp_memory.surfaces.web.views import Asked, Data
-from mcp_memory.surfaces.web.writes import WRITES, fields
+from mcp_memory.surfaces.web.writes import WRITES
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -243,26 +243,16 @@ class Site:
         return await self.page(request, "recalled.html", data)
 
     async def enter(self, request: Request) -> Response:
-        """The printed link, or the token given in the form: once, and the browser has a cookie."""
-        given = request.query_params.get("code", "")
-        if request.method == "POST":
-            given = str((await request.form()).get("token", "")).strip()
-        if request.method == "HEAD":  # whoever only looks whether a link is alive does not use it up
-            return closed_door()
-        if not self.access.redeem(given):
-            return closed_door("This link has been used, or is too old." if given else "")
-        elsewhere = self.access.came_from_elsewhere(request.scope)
-        response: Response = bare("", 200, onward="/") if elsewhere else RedirectResponse("/", 303)
-        name, cookie, secure = self.access.name, self.access.cookie(), request.url.scheme == "https"
-        response.set_cookie(name, cookie, COOKIE_SECONDS, httponly=True, samesite="strict", secure=secure)
-        return response
+        """Log a browser in."""
+        raise NotImplementedError
 
     async def leave(self, request: Request) -> Response:
-        """Log this browser out."""
-        await fields(self, request)
-        response = closed_door("This browser is logged out.")
-        response.delete_cookie(self.access.name)
-        return response
+        """Log a browser out."""
+        raise NotImplementedError
+
+    def is_logged_out(self, request: Request) -> bool:
+        """Whether the browser that has a stream open has been logged out meanwhile."""
+        return False
 
     async def live(self, request: Request) -> Response:
         app = await self.app(request)
@@ -295,7 +285,7 @@ class Site:
         told: deque[int] = deque(maxlen=_LIVE)
         yield "retry: 2000\n\n"
         idle = 0
-        while True:
+        while not self.is_logged_out(request):
             app = await self.app(request)
             now = await app.store.position()
             idle += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -15,6 +16,7 @@ from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, wish_of
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
+from mcp_memory.surfaces.web.forms import FORM_BYTES, read_form
 from mcp_memory.surfaces.web.views import Asked, Data
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ _MOST_CHARS = 200_000
 
 async def fields(site: Site, request: Request) -> dict[str, str]:
     """What a form of our own says."""
-    form = await request.form(max_files=0, max_fields=20, max_part_size=_MOST_CHARS)
-    given = {name: str(value)[:_MOST_CHARS] for name, value in form.items()}
+    given = await read_form(request, FORM_BYTES)
+    if any(len(value) > _MOST_CHARS for value in given.values()):
+        raise HTTPException(400, f"A text may have at most {_MOST_CHARS:,} characters.")
     if not site.access.signed(request.headers, given.get("sign", "")):
         raise Unsigned("This form is too old, or was not made by this page. Load the page again, and repeat it there.")
     return given

@@ -118,6 +118,17 @@ async def test_what_fails_while_reading_is_told_and_the_next_read_works(tmp_path
         assert await database.read(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
 
 
+async def test_what_made_sqlite_roll_back_is_what_is_reported(tmp_path: Path) -> None:
+    def look(connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")  # as SQLite does by itself when it cannot read on
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async with Database.open(tmp_path / "memory.db") as database:
+        with pytest.raises(StoreFull, match="disk I/O error"):
+            await database.read(look)
+        assert await database.read(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
+
+
 async def test_writes_of_one_process_wait_for_each_other(tmp_path: Path) -> None:
     def add(tx: Transaction, number: int) -> None:
         (count,) = tx.fetch("SELECT count(*) FROM meta")[0]

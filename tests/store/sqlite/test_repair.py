@@ -410,6 +410,7 @@ print(json.dumps({"killed": killed, "different": different, "events": len(wanted
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_a_repair_that_is_killed_is_taken_up_by_the_next(damaged: Path, tmp_path: Path) -> None:
     root = tmp_path / "killed"

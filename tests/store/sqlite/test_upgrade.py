@@ -188,6 +188,7 @@ print(json.dumps({"killed": killed, "different": different}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_an_upgrade_that_is_killed_at_any_point_is_taken_up_by_the_next(tmp_path: Path) -> None:
     """From the first schema, so that it goes through all of them."""

@@ -16,7 +16,7 @@ from mcp_memory.config import Settings
 from mcp_memory.surfaces.http import http_app
 from mcp_memory.surfaces.process_command import until_idle
 from mcp_memory.surfaces.server import Memory
-from mcp_memory.surfaces.web.access import Access
+from mcp_memory.surfaces.web.access import LocalAccess, SessionFiles
 from tests.support import tell
 
 BASE = "http://127.0.0.1:8765"
@@ -29,7 +29,7 @@ class Reader:
     """Someone with a browser that is logged in."""
 
     http: httpx2.AsyncClient
-    access: Access
+    access: LocalAccess
     memory: Memory
 
     @property
@@ -74,7 +74,7 @@ def text_of(html: str) -> str:
 
 @asynccontextmanager
 async def reading(settings: Settings, *, logged_in: bool = True, **options: Any) -> AsyncIterator[Reader]:
-    memory, access = Memory(settings), Access(TOKEN)
+    memory, access = Memory(settings), LocalAccess(TOKEN, SessionFiles(settings.browsers))
     transport = httpx2.ASGITransport(app=http_app(memory, TOKEN, access=access))
     async with memory.running():
         async with httpx2.AsyncClient(transport=transport, base_url=BASE, headers=HTML, timeout=60, **options) as http:

@@ -107,6 +107,7 @@ def tells(html: str, address: str) -> bool:
     return HUSH in html or "inner circle" in html
 
 
+@pytest.mark.slow
 async def test_no_page_shows_what_another_keeps_to_itself(tmp_path: Path) -> None:
     async with pages(tmp_path) as desk, browsing(desk, "ada") as ada:
         told = await addresses(desk)

@@ -1,0 +1,156 @@
+"""Who speaks in a user message of Claude Code: the user, a background task, a team mate, or the client itself.
+
+The client writes all of them as messages of the user, mostly inside one element that encloses the whole text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+
+from mcp_memory.clients.claude_tools import INJECTED, typed, without_injected
+from mcp_memory.clients.lines import json_of, text_of
+
+#: Values of a message's `origin.kind` that no person stands behind.
+_MACHINE_ORIGINS = frozenset({"task-notification", "peer", "coordinator"})
+_ELEMENT = re.compile(r"<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)((?:\s[^<>]*)?)>")
+#: `origin.kind` of what a person typed.
+HUMAN = "human"
+_ATTRIBUTE = re.compile(r"""\s([\w-]+)=(?:"([^"]*)"|'([^']*)')""")
+_NOT_BLANK = re.compile(r"\S")
+_FIELD = re.compile(r"^[ \t]*<([a-z][a-z-]*)>(.*?)</\1>", re.DOTALL | re.MULTILINE)
+_TASKS = frozenset({"task-notification", "agent-notification"})
+#: Elements that hand a task over, each with the attribute that says who does.
+_LETTERS = {"teammate-message": "teammate_id", "scheduled-task": "name"}
+#: Elements of the client that hold an event; text may follow them.
+_NOTICES = frozenset({"ci-monitor-event", "agent-message", "cross-session-message"})
+#: Elements that stand for something the user did, or that are put around or before the user's words.
+_OF_USER = re.compile(r"command-(?:name|message|args|contents)|bash-input|user_query|pasted_content")
+_BASH = "bash-input"
+#: Early versions added such lines behind a notification.
+_TAIL = re.compile(r"(?:Read the output file to retrieve|Full transcript available at)\b")
+#: Openings of texts that the client or another session's agent wrote, without an element around them.
+_HEADINGS = ("[SYSTEM NOTIFICATION", "Another Claude session sent a message:")
+#: Elements that are known for what they are.
+_KNOWN = frozenset({*INJECTED, *_TASKS, *_NOTICES, *_LETTERS})
+#: The name of the team mate that leads.
+LEAD = "team-lead"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a background task. `result` is the answer of an agent; a command has none."""
+
+    task_id: str
+    summary: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What a team mate or a schedule hands over."""
+
+    sender: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A user message by its speakers. `command` is what the user ran in the client's own shell."""
+
+    words: str = ""
+    command: str = ""
+    reports: tuple[Report, ...] = ()
+    letters: tuple[Letter, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def message_of(text: str, origin: str = "") -> Message:
+    """Split the text of a user message by who speaks in it; `origin` is what the client says of that."""
+    reports: list[Report] = []
+    letters: list[Letter] = []
+    notices: list[str] = []
+    text, at = text.strip(), 0
+    while found := _ELEMENT.match(text, at):
+        tag, closing = found[1], f"</{found[1]}>"
+        if tag in _KNOWN:
+            end = text.find(closing, found.end())
+        elif _OF_USER.fullmatch(tag) or "-" not in tag or origin == HUMAN or not text.endswith(closing):
+            break
+        else:  # any other element is the client's if it encloses all of it, and no person is said to have typed it
+            end = len(text) - len(closing)
+        if end < 0:
+            break
+        body, at = text[found.end() : end].strip(), _next_word(text, end + len(closing))
+        if tag in _TASKS:
+            reports.append(_report(body))
+            at = _after_tail(text, at, reports[-1].task_id)
+        elif tag in _LETTERS:
+            sender = next((one[2] or one[3] for one in _ATTRIBUTE.finditer(found[2]) if one[1] == _LETTERS[tag]), "")
+            letters.append(Letter(sender, _letter_text(body)))
+        elif tag not in INJECTED:
+            notices.append(body)
+    rest = text[at:]
+    if rest.startswith(_HEADINGS):
+        notices.append(without_injected(rest).strip())
+        rest = ""
+    command = _bash_command(rest)
+    words = "" if command else typed(rest)
+    if words and (origin in _MACHINE_ORIGINS or is_task_record(words)):
+        notices.append(words)
+        words = ""
+    return Message(
+        words,
+        command,
+        tuple(reports),
+        tuple(letter for letter in letters if letter.text),
+        tuple(notice for notice in notices if notice),
+    )
+
+
+def is_task_record(text: str) -> bool:
+    """Whether the text is a background task as the client puts it into the queue: JSON with the task's name."""
+    value = json_of(text) if text.startswith("{") else None
+    return isinstance(value, dict) and bool(text_of(value, "task_id")) and "task_type" in value
+
+
+def _bash_command(text: str) -> str:
+    inner, closed, _ = text.removeprefix(f"<{_BASH}>").partition(f"</{_BASH}>")
+    return inner.strip() if closed and text.startswith(f"<{_BASH}>") else ""
+
+
+def _report(body: str) -> Report:
+    fields = {name: inner.strip() for name, inner in _FIELD.findall(body)}
+    task_id = fields.get("task-id") or fields.get("agent-id") or ""
+    return Report(task_id, _unescaped(fields.get("summary", "")), _unescaped(fields.get("result", "")))
+
+
+def _unescaped(text: str) -> str:
+    """The text without XML's escapes, which early versions did not write."""
+    return text if "<" in text else html.unescape(text)
+
+
+def _after_tail(text: str, at: int, task_id: str) -> int:
+    """Where the lines end that the client added behind a notification: they name the task or its output."""
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at:end]
+        if not _TAIL.match(line) and not (task_id and task_id in line):
+            break
+        at = _next_word(text, end)
+    return at
+
+
+def _next_word(text: str, at: int) -> int:
+    found = _NOT_BLANK.search(text, at)
+    return found.start() if found else len(text)
+
+
+def _letter_text(body: str) -> str:
+    """What a team mate wrote. Its programs also write JSON: of that only a task that is handed over says something."""
+    value = json_of(body) if body.startswith("{") else None
+    if not isinstance(value, dict):
+        return body
+    return "\n".join(filter(None, (text_of(value, "subject"), text_of(value, "description"))))

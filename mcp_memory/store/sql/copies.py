@@ -1,0 +1,157 @@
+"""Events that a client has copied into another of its sessions.
+
+A session that is resumed or forked may begin with a copy of what was said before, line by line: under the name of the
+new session, with the same names of the lines and the same times. Such an event stays where it was stored first, so that
+the order in which files are read decides nothing but which session has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from mcp_memory.domain.events import Event, EventType, Intake, event_key
+from mcp_memory.store.sql.database import Transaction, marks
+
+#: Within this time, the same words of the same role told by hook and transcript are one event.
+SAME_WITHIN_MS = 120_000
+#: Shorter names of lines are numbers and the like, which every session has.
+_MIN_NAME_CHARS = 16
+#: How much of what a call gave back is compared.
+_RESULT_CHARS = 300
+_CHUNK = 500
+#: The name of an event's line comes first among its `source_ids`.
+_STORED = """
+    SELECT json_extract(e.source_ids, '$[0]'), s.session_id, e.timestamp_ms, e.type, e.role, e.text
+    FROM event e INDEXED BY event_source CROSS JOIN session s ON s.id = e.session
+    WHERE json_extract(e.source_ids, '$[0]') IN ({names}) AND e.timestamp_ms BETWEEN ? AND ?
+      AND s.client = ? AND s.author = ?
+"""
+
+
+class _Original(NamedTuple):
+    """What a stored event is compared by."""
+
+    session_id: str
+    timestamp_ms: int
+    kind: str
+    words: tuple[str, bytes]
+
+
+class _Originals:
+    """Finds the session that already has an event, among one client's sessions of one author."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[_Original]] = defaultdict(list)
+
+    def load(self, tx: Transaction, client: str, author: str, events: Sequence[Event]) -> None:
+        """Read the stored events that have the name of one of these."""
+        names = sorted({name for event in events for name in _names(event)})
+        if not names:
+            return
+        times = [event.timestamp_ms for event in events]
+        rest = (min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS, client, author)
+        for start in range(0, len(names), _CHUNK):
+            part = names[start : start + _CHUNK]
+            for name, *row in tx.fetch(_STORED.format(names=marks(part)), (*part, *rest)):
+                session_id, timestamp_ms, kind, role, text = row
+                self._add(name, _Original(session_id, timestamp_ms, kind, _essence(kind, role, text)))
+
+    def add(self, event: Event) -> None:
+        """Know an event that is about to be stored."""
+        words = _essence(event.event_type, event.role, event.text)
+        for name in _names(event)[:1]:
+            self._add(name, _Original(event.session_id, event.timestamp_ms, event.event_type, words))
+
+    def owner(self, event: Event) -> str | None:
+        """The name of the other session that has this event; None if there is none."""
+        candidates = [original for name in _names(event) for original in self._by_name.get(name, ())]
+        if not candidates:
+            return None
+        said = (event.event_type, _essence(event.event_type, event.role, event.text))
+        owners = [
+            original.session_id
+            for original in candidates
+            if (original.kind, original.words) == said
+            and abs(original.timestamp_ms - event.timestamp_ms) <= SAME_WITHIN_MS
+        ]
+        return owners[0] if owners and event.session_id not in owners else None
+
+    def _add(self, name: str, original: _Original) -> None:
+        known = self._by_name[name]
+        if original not in known:
+            known.append(original)
+
+
+def lock_names(intakes: Iterable[Intake]) -> Iterator[str]:
+    """What is locked so that two sessions do not store copies of one event at once.
+
+    These names sort behind those of sessions, which a caller may have locked already.
+    """
+    for intake in intakes:
+        if any(map(_names, intake.events)):
+            yield f"session-copies {intake.events[0].client} {intake.author}"
+
+
+class CopyFinder:
+    """Parts what is new in a session from what another session has. Remembers what was new."""
+
+    def __init__(self) -> None:
+        self._found = defaultdict[tuple[str, str], _Originals](_Originals)
+
+    def load(self, tx: Transaction, intakes: Iterable[Intake], known: Container[bytes]) -> None:
+        """Read what is stored of the events, apart from those whose keys are known."""
+        events = defaultdict[tuple[str, str], list[Event]](list)
+        for intake in intakes:
+            for event in intake.events:
+                if event.key not in known:
+                    events[event.client, intake.author].append(event)
+        for (client, author), unknown in events.items():
+            self._found[client, author].load(tx, client, author, unknown)
+
+    def without_copies(self, events: Sequence[Event], author: str) -> list[Event]:
+        return [event for event in events if self._found[event.client, author].owner(event) is None]
+
+    def add(self, events: Iterable[Event], author: str) -> None:
+        """Know events that are about to be stored."""
+        for event in events:
+            self._found[event.client, author].add(event)
+
+
+def fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
+    """Two accounts of one compaction never use the same words, so there the time alone decides."""
+    if kind == EventType.COMPACTION:
+        return kind, b""
+    return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _essence(kind: str, role: str, text: str) -> tuple[str, bytes]:
+    """What copies of an event have in common.
+
+    The first line of a call names its files as seen from the session's directory, which the copy's need not be. A long
+    text is clipped with that line.
+    """
+    if kind == EventType.TOOL_RESULT:
+        headline, _, result = text.partition("\n")
+        text = f"{headline.partition(':')[0]}\n{result[:_RESULT_CHARS]}"
+    return fingerprint(kind, role, text)
+
+
+def copy_keys(client: str, source_ids: Iterable[str], kind: str, role: str, text: str) -> list[bytes]:
+    """Hashes by which a copy of an event is recognized after the event was forgotten."""
+    who, words = _essence(kind, role, text)
+    names = [name for name in source_ids if len(name) >= _MIN_NAME_CHARS]
+    return [event_key(client, "", "\x1f".join(("copy", name, kind, who, words.hex()))) for name in names]
+
+
+def keys_of_copy(event: Event) -> list[bytes]:
+    """The same of an event that may be such a copy."""
+    return copy_keys(event.client, _names(event), event.event_type, event.role, event.text)
+
+
+def _names(event: Event) -> list[str]:
+    """The names under which an event may be stored: that of its line, or the one by which a hook knows its prompt."""
+    names = (event.source_id, str(event.metadata.get("prompt_id", "")))
+    return [name for name in names if len(name) >= _MIN_NAME_CHARS]

@@ -1,0 +1,58 @@
+"""What every engine tells of sessions as people look through them: their titles, and that notes are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_memory.domain.events import NOTES_CLIENT, EventType
+from mcp_memory.domain.inventory import SessionQuery
+from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.segments import busy
+from mcp_memory.domain.toc import Level
+from tests.store.engines import DAY, LATER, Open, add, build, said, talk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_latest_title_of_the_user_comes_before_every_title_of_the_client(opened: Open) -> None:
+    titles = [("Token cache", "ai-title"), ("Login", "custom-title"), ("Login cache", "custom-title"), ("A", "summary")]
+    shown = []
+    async with opened() as store:
+        await add(store, *talk())
+        for minute, (text, source) in enumerate(titles):
+            await add(store, said(text, 60 + minute, kind=EventType.SESSION_TITLE, source=source))
+            await build(store)
+            [info] = await store.session_list(SessionQuery())
+            shown.append(info.title)
+    assert shown == ["Token cache", "Login", "Login cache", "Login cache"]
+
+
+async def test_notes_are_no_session_and_give_no_period_its_title(opened: Open) -> None:
+    facts: dict[str, Any] = {"client": NOTES_CLIENT, "session": "notes:/home/ada/alpha", "kind": EventType.NOTE}
+    notes = [said(f"Exports go through the harbour queue {number}.", number, **facts) for number in range(3)]
+    later = [replace(note, timestamp_ms=note.timestamp_ms + 40 * DAY, key=note.key[::-1]) for note in notes]
+    async with opened() as store:
+        await add(store, *notes, *later)
+        assert await store.unsummarized(None) == (0, 0)
+        await build(store)
+        assert await store.session_list(SessionQuery()) == await store.session_list(SessionQuery("alpha")) == []
+        counts = await store.counts(busy(LATER, 0))
+        assert (counts.sessions, counts.events, await store.clients()) == (0, 6, [])
+        assert [found.sessions for found in await store.active_projects()] == [0]
+        assert [found.sessions for found in await store.projects()] == [0]
+        periods = [node for level in tuple(Level)[:4] for node in await store.nodes(NodeQuery.latest(None, level, 9))]
+        assert periods
+        assert all("harbour" not in node.title and ":" not in node.title for node in periods)
+        assert any("harbour" in bullet.text for node in periods for bullet in node.bullets)
+        [named] = await store.session_list(SessionQuery(session_id="notes:/home/ada/alpha"))
+        assert named.client == NOTES_CLIENT
+        await add(store, *talk())
+        await build(store)
+        assert [info.session_id for info in await store.session_list(SessionQuery())] == ["s1"]
+        assert (await store.counts(busy(LATER, 0))).sessions == 1
+        [year] = await store.nodes(NodeQuery.latest(None, Level.YEAR, 9))
+        assert "harbour" not in year.title
+        assert ": " in year.title
