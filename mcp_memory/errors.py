@@ -90,6 +90,7 @@ class MemoryFault(Exception):
         if len(message) > _LONGEST:  # its middle would fill an agent's context; its end says what to do
             message = f"{message[:_HEAD]}…{message[-_TAIL:]}"
         super().__init__(f"{message} {step.call}".strip() if step else message)
+        self.names_step = step is not None
         self.typed = f"{message} {step.command}".strip() if step else message
 
 

@@ -3,7 +3,9 @@
 It sets the clock of the test process, which goes on ticking from there; each module of tests begins at the moment
 itself, so that a test meets the same time however many run before it. What only measures how long something takes,
 `time.monotonic` and the event loop, is left alone. A program that a test starts gets the time of its start as
-MCP_MEMORY_NOW, at which its clock stands still, unless the test sets that variable to something else or to nothing.
+MCP_MEMORY_NOW, at which its clock stands still, unless the test sets that variable to something else or to nothing. The
+hook ignores that variable, and so do the tokens of a team: their time is the real one. For their sake the clock of the
+hook and of the console script is set as that of the tests is.
 
 A moment without an offset is one of the local time zone, which TZ in the environment may set.
 """
@@ -11,7 +13,9 @@ A moment without an offset is one of the local time zone, which TZ in the enviro
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +23,12 @@ from typing import Any
 
 import pytest
 import time_machine
+
+from tests.support import REPO
+
+HOOK = REPO / "hooks" / "capture.py"
+SCRIPT = Path(sys.executable).with_name("mcp-memory")
+AT_MOMENT = Path(__file__).with_name("at_moment.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,10 +70,23 @@ def _tell_programs() -> Any:
     """Let programs that are started know the time; return what ends that."""
     begin: Any = vars(subprocess.Popen)["__init__"]
 
-    def begin_now(self: Any, *args: Any, env: Any = None, **options: Any) -> None:
-        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        begin(self, *args, env={"MCP_MEMORY_NOW": now, **(os.environ if env is None else env)}, **options)
+    def begin_now(self: Any, args: Any, *more: Any, env: Any = None, **options: Any) -> None:
+        now = datetime.now().astimezone()
+        told = {"MCP_MEMORY_NOW": now.isoformat(timespec="milliseconds")} | dict(os.environ if env is None else env)
+        begin(self, _at(now, args), *more, env=told, **options)
 
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(subprocess.Popen, "__init__", begin_now)
     return monkeypatch.undo
+
+
+def _at(now: datetime, command: Any) -> Any:
+    """Return a command so that the hook or the console script in it runs at a time; a shell may start the hook."""
+    before = [str(AT_MOMENT), str(round(now.timestamp() * 1000))]
+    if isinstance(command, str):
+        return command.replace(str(HOOK), f"{shlex.join(before)} {HOOK}")
+    if not isinstance(command, list | tuple):
+        return command
+    if command and str(command[0]) == str(SCRIPT):
+        return [sys.executable, *before, *command]
+    return [part for given in command for part in ([*before, given] if str(given) == str(HOOK) else [given])]

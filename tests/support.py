@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import datetime, timedelta
@@ -36,9 +37,7 @@ LATER = "2026-06-01T00:00:00Z"
 
 def fewer_examples(share: float, **options: Any) -> settings:
     """Try only a share of the profile's examples, where each takes long."""
-    profile = settings.default
-    assert profile
-    return settings(max_examples=max(round(profile.max_examples * share), 1), **options)
+    return settings(max_examples=max(round(settings().max_examples * share), 1), **options)
 
 
 class StoppedClock:
@@ -180,3 +179,8 @@ def let_have_captured(home: Path) -> None:
     with closing(sqlite3.connect(home / "inbox.db", isolation_level=None)) as inbox:
         inbox.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'claude-code', '', '{}')")
         inbox.execute("DELETE FROM inbox")
+
+
+def touch_now(path: Path) -> None:
+    """Give a file the time of the test, since `--now` does not set the clock of the file system."""
+    os.utime(path, (time.time(), time.time()))

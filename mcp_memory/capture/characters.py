@@ -10,10 +10,10 @@ IGNORABLE = (
 )
 #: Those among them that emoji and other scripts need: joiners and variation selectors.
 SHAPING = "\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+HAN = "\u3005-\u3007\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 #: Han, kana, Hangul, Thai, Lao, Khmer and Burmese: blanks do not part their words. Hangul has blanks, but its particles
 #: cling to the word before.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u303b\u303c\u3040-\u30ff"
-    "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff"
-    "\uf900-\ufaff\uff66-\uff9f\uffa1-\uffdc\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
+UNSPACED = HAN + (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3031-\u3035\u303c\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff\uff66-\uff9f\uffa1-\uffdc\U0001aff0-\U0001b16f"
 )

@@ -22,6 +22,7 @@ from mcp_memory.lexicon import expressions
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.browse import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.hit_rendering import ROOMY
+from mcp_memory.navigate.naming import grip_id_of, node_id_of
 from mcp_memory.navigate.rendering import Page, Renderer
 from mcp_memory.navigate.work_questions import answer_by_structure, is_all
 from mcp_memory.search.hits import Hit, Results
@@ -287,6 +288,7 @@ class Answers:
     async def get_node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
+        node_id = node_id_of(node_id, self.now, self.zone)
         arguments = {"node_id": node_id, "topic": topic, "cursor": cursor}
 
         async def local(here: Answers) -> Page:
@@ -308,6 +310,7 @@ class Answers:
 
         A year has a new version whenever anything beneath it has.
         """
+        node_id = node_id_of(node_id, self.now, self.zone) if node_id else None
         scope = await self.scope(parse_node_id(node_id)[1] if node_id else None)
         if node_id is None:
             nodes = await self.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, browse.YEARS, bullets=False))
@@ -338,6 +341,7 @@ class Answers:
         return self.renderer.timeline(time, scope, branches, valid_budget(budget), offset_of(cursor), waiting, note)
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
+        grip_id = grip_id_of(grip_id)
         arguments = {"grip_id": grip_id, "before": before, "after": after}
         return await self.or_of_team(
             "expand_grip", arguments, grip_id, budget, lambda here: here._grip(grip_id, before, after, budget)

@@ -7,7 +7,7 @@ stopped: each is one list, the latest first, of which a page is a part. Any othe
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.capture.redaction import Clean
@@ -116,7 +116,7 @@ async def _mentions(reader: ReadStore, query: Query, asked: FileName, edits: Seq
     shown = {event.key for _, events in edits if isinstance(events, list) for event in events}
     terms = terms_of(asked.base)[:1]  # the name as a whole
     pool = await reader.pool(terms, query.within(query.when), cited=False, limit=_MENTIONS)
-    naming = [message for message in pool.messages[: pool.matched] if asked.among(_NAMED.findall(message.text))]
+    naming = [message for message in pool.messages[: pool.matched] if asked.among(asked.names_in(message.text))]
     naming.sort(key=lambda message: (message.role == "tool", -message.timestamp_ms, -message.number))
     entries = await reader.candidates([message.number for message in naming])
     found = [(message, entry) for message in naming if (entry := entries.get(message.number))]
@@ -144,6 +144,12 @@ class FileName:
     @property
     def base(self) -> str:
         return self.path.rpartition("/")[2]
+
+    def names_in(self, text: str) -> Iterator[str]:
+        """Yield the names and words of the lines that may hold this one."""
+        for line in text.splitlines():
+            if self.base.casefold() in line.casefold():
+                yield from _NAMED.findall(line)
 
     def among(self, names: Iterable[str]) -> set[str]:
         """Return the paths that may be this file, as they are named."""

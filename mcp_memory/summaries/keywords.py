@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mcp_memory import lexicon
+from mcp_memory.capture.characters import HAN
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.sentences import windows
 from mcp_memory.domain.text import (
@@ -42,8 +43,8 @@ _EITHER, _ACRONYMS, _LINE_REF = (
     re.compile(r"[A-Z]{2,}s"),
     re.compile(r":\d+(?:[-:,]\d+)*$"),
 )
-_SCRIPTS = re.compile("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
-_HIRAGANA, _HAN = re.compile("[\u3041-\u3096]+"), re.compile("[\u4e00-\u9fff]{2}")
+_SCRIPTS = re.compile(f"([{HAN}]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
+_HIRAGANA, _HAN = re.compile("[\u3041-\u3096]+"), re.compile(f"[{HAN}]{{2}}")
 _LONGEST, _SHORT_FLAG = 40, 3
 #: How telling the form of a word is: a name, an acronym, a plain word, one of any talk, one of any talk about code.
 _NAMED, _ACRONYM, _PLAIN, _COMMON, _GENERIC = 1.6, 1.3, 1.0, 0.9, 0.35

@@ -20,6 +20,7 @@ from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
+from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
@@ -80,6 +81,7 @@ def _is_short(match: str) -> bool:
 
 async def key_of(app: App, name: str) -> bytes:
     """The key of an event, by its own id or by the id of a grip on it or on a part of it."""
+    name = grip_id_of(name)
     if not name.strip().lower().startswith("grip:"):
         return parse_ulid(name.strip())[1]
     key = await grip_key(app.store, name)

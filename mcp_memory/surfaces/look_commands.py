@@ -6,7 +6,6 @@ Each answers with a dictionary for --json, and else draws. With --budget the tex
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import date
@@ -16,14 +15,15 @@ from typing import Any
 from mcp_memory.app import App
 from mcp_memory.domain.budget import cursor_of, offset_of
 from mcp_memory.domain.events import Event, parse_ulid, short_session
-from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, event_grip_id, foremost, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean
-from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, covering, local_day, parse_node_id
-from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
+from mcp_memory.domain.toc import Level, Scope, ancestors, local_day, parse_node_id
+from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, NodeView, OpenedGrip, Topic, node_of, ref_of, topic_of
 from mcp_memory.navigate.hit_rendering import GripLines
+from mcp_memory.navigate.naming import grip_id_of, node_id_of
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.shapes import event_shape, found_shape, node_shape, time_shape
 from mcp_memory.search.hits import Hit
@@ -44,12 +44,7 @@ _ALL_NODES = 100_000
 _FEW, _SAID = 3, 4
 #: Characters of a passage, of a message around a grip, and of the grip's own words.
 _PASSAGE, _AROUND, _WORDS = 300, 400, 4_000
-#: How many days a phrase may mean to be one day, week, month or year.
-_LENGTHS = ((Level.DAY, 0, 1.1), (Level.WEEK, 6.9, 7.1), (Level.MONTH, 27.9, 31.1), (Level.YEAR, 364.9, 366.1))
-_DAY_MS, _MONTH_DAYS = 86_400_000, 31
-#: What is given alone of a grip's id, or of an event's: in a list, the part that is printed behind `grip:`.
-_BARE_GRIP = re.compile(r"(?:[0-9A-HJKMNP-TV-Z]{8}|\d+:[0-9A-HJKMNP-TV-Z]{26})(?:\+\d+)?", re.I)
-_BARE_EVENT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})((?:\+\d+)?)", re.I)
+_MONTH_DAYS = 31
 #: What stands out beside the rest.
 _TONES = {Kind.OPEN: "yellow", Kind.ERROR: "red", Kind.REFUSED: "red", Kind.DECISION: "green", Kind.RULE: "green"}
 _PERIOD = "bold cyan"
@@ -89,47 +84,6 @@ def paged(answers: Answers, page: Page, budget: int) -> int:
     if page.tokens > budget:
         output.too_small(budget)
     return terminal.page(answers.renderer.fit(page.text, budget))
-
-
-def node_id_of(answers: Answers, given: str) -> str:
-    """The id of a node that was named by its id, by what an id ends with (2026-W07), or by a time (last week)."""
-    text, at, project = given.strip().partition("@")
-    if text.lower().startswith("toc:"):
-        return given
-    for level in Level:
-        try:
-            return f"{parse_node_id(f'toc:{level.label}:{text}')[0].node_id()}{at}{project}"
-        except BadId:
-            continue
-    try:
-        when = answers.when(text)
-    except UnknownTimePhrase:
-        when = None
-    if when is None:
-        return given  # whoever reads it says what ids look like
-    ref = _period_of(when, answers)
-    if ref is None:
-        step = f"`mcp-memory timeline {text!r}` shows all of it."
-        raise UsageError(f"{text!r} is not one day, week, month or year. {step}")
-    return f"{ref.node_id()}{at}{project}"
-
-
-def _period_of(when: TimeRange, answers: Answers) -> NodeRef | None:
-    """The day, week, month or year that a time is; it holds the middle of it, since months begin with a week."""
-    days = (when.end_ms - when.start_ms) / _DAY_MS
-    level = next((level for level, least, most in _LENGTHS if least <= days <= most), None)
-    middle = local_day((when.start_ms + when.end_ms) // 2, answers.zone)
-    return covering(level, middle) if level is not None else None
-
-
-def grip_id_of(given: str) -> str:
-    """The id of a grip, of which `grip:` may be missing; an event's id names the whole event."""
-    text = given.strip()
-    if _BARE_GRIP.fullmatch(text):
-        return f"grip:{text}"
-    if event := _BARE_EVENT.fullmatch(text):
-        return event_grip_id(*parse_ulid(event[1])) + event[2]
-    return given
 
 
 async def outline(reader: ReadStore, project: str | None, deepest: Level) -> list[Node]:
@@ -215,7 +169,7 @@ def _said(hit: Hit) -> Listed:
 
 @from_one_moment
 async def node(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget, named = budget_of(options), node_id_of(answers, options.id)
+    budget, named = budget_of(options), node_id_of(options.id, answers.now, answers.zone)
     if not options.json and not options.history and options.budget is not None:
         return paged(answers, await answers.get_node(named, options.project, options.topic, budget, None), budget)
     scope = await answers.scope(options.project)

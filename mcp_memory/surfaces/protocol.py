@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,6 +50,8 @@ _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 _NEAR = 2_000
 #: How often the database is asked whether someone wrote, while a client watches something. That costs one pragma.
 WATCH_SECONDS = 0.5
+#: Arguments that are still taken by another name than the published one.
+EARLIER_NAMES = {"session": "session_id"}
 TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
 
 
@@ -87,6 +89,7 @@ class MemoryServer(MCPServer[None]):
             raise MCPError(types.INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
         # The SDK would drop unknown arguments, and the agent would take the answer for what it asked.
         known = tools[name].input_schema["properties"]
+        arguments = _by_published_names(arguments, known)
         unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
         if unknown:
             raise ToolError(harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
@@ -153,6 +156,16 @@ class MemoryServer(MCPServer[None]):
             return False
 
 
+def _by_published_names(arguments: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return the arguments with earlier names replaced, unless both names are given."""
+    names = {
+        earlier: published
+        for earlier, published in EARLIER_NAMES.items()
+        if earlier not in known and published in known and published not in arguments
+    }
+    return {names.get(name, name): value for name, value in arguments.items()}
+
+
 def harmless(message: str) -> str:
     """What is said of a call repeats parts of it, and of names from outside."""
     from mcp_memory.domain import text
@@ -167,7 +180,7 @@ def advice(error: MemoryFault) -> str:
         return f"{message} Tell the user, and go on without memory for now."
     lost = isinstance(error, NotFound | errors.BadId | errors.UnknownTimePhrase)
     lost = lost and not isinstance(error, errors.NoProject | errors.OutOfReach)
-    if lost and "toc_root" not in message and "teleport" not in message:
+    if lost and not error.names_step:
         return f"{message} toc_root() shows what there is, teleport(query) finds terms."
     return message
 

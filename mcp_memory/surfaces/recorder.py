@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.app import App
     from mcp_memory.domain.handed import Handed
+    from mcp_memory.navigate.answers import Answers
     from mcp_memory.surfaces.server import Memory
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ _WAITING = 200
 DRAIN_SECONDS = 0.3
 _STATUS = "memory://status"
 #: Arguments that name one thing to open, and those that only say how much to show.
-_OPENS = ("node_id", "grip_id", "session", "focus")
+_OPENS = ("node_id", "grip_id", "session_id", "focus")
 _SUBJECTS = frozenset({*_OPENS, "query", "when", "topic"})
 _MEASURES = frozenset({"budget_tokens", "cursor", "limit", "before", "after", "top_k", "order", "include_memo"})
 _FOOT = re.compile(r"\[(\d+) tokens\b[^\n]*\]\s*\Z")
@@ -86,6 +87,18 @@ class Answered:
     @property
     def arguments(self) -> dict[str, Any]:
         return {name: value for name, value in (self.params.get("arguments") or {}).items() if value is not None}
+
+    def with_ids(self, answers: Answers) -> Answered:
+        """Return the same with arguments by their published names, and ids written out, by which they are compared."""
+        from mcp_memory.navigate.naming import grip_id_of, node_id_of
+        from mcp_memory.surfaces.protocol import EARLIER_NAMES
+
+        given = {EARLIER_NAMES.get(name, name): value for name, value in self.arguments.items()}
+        if "grip_id" in given:
+            given["grip_id"] = grip_id_of(str(given["grip_id"]))
+        if "node_id" in given:
+            given["node_id"] = node_id_of(str(given["node_id"]), answers.now, answers.zone)
+        return replace(self, params={**self.params, "arguments": given})
 
     @property
     def asked(self) -> str:
@@ -149,8 +162,9 @@ class Recorder:
         async for answered in answers:
             try:
                 if answered.kind and (app := self._memory.open):
-                    row = await self._row(app, answered)
-                    await app.inbox.note_handed(row, answered.opens, (app.home_root, app.home_label))
+                    noted = answered.with_ids(app.answers)
+                    row = await self._row(app, noted)
+                    await app.inbox.note_handed(row, noted.opens, (app.home_root, app.home_label))
                     await app.tidy()
                 self._failing = False
             except Exception as error:  # it is a service to people; no agent may notice that it failed

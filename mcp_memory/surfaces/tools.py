@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,27 +37,39 @@ _ERASE = "erase"
 #: Nothing to fill in: to accept is to agree.
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
-NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer")]
+#: Published as the values of an argument. The functions behind take any text, and say of an unknown one what is known.
+KINDS = ("event", "grip", "segment", "day", "week", "month", "year")
+NOTE_KINDS = ("note", "decision", "outcome", "rule", "open")
+LAYOUTS = ("top-down", "u-curve")
+LEVELS = ("year", "month", "week", "day", "segment")
+
+
+def one_of(values: Sequence[str], description: str | None = None) -> Any:
+    """Describe an argument that takes only these values."""
+    return Field(description=description, json_schema_extra={"enum": [*values]})
+
+
+NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer; or a date: 2024-01-15")]
 GripId = Annotated[str, Field(description="such as grip:1705330800000:01HN… or grip:F189AA81, from a bullet or hit")]
 Query = Annotated[str, Field(description="names, errors, files, identifiers; a time in it is understood")]
 When = Annotated[str, Field(description='a time: "yesterday", "last week", "Jan 15-18", 2024-01-15, 2024-W03')]
 MaybeWhen = Annotated[str | None, Field(description="only within this time, such as last week or 2024-01")]
 Topic = Annotated[str | None, Field(description="only branches that speak of it")]
 Project = Annotated[str | None, Field(description="a project's slug; * for all; default: the current one")]
-Kind = Annotated[str | None, Field(description="only event, grip, segment, day, week, month or year")]
+Kind = Annotated[str | None, one_of(KINDS, "only hits of this kind")]
 Diverse = Annotated[bool, Field(description="spreads the hits over sessions")]
 Limit = Annotated[int, Field(description="how many hits, 1 to 50")]
 Around = Annotated[int, Field(description="how many events of the session, 0 to 20")]
 Budget = Annotated[int, Field(description="the answer is at most so long")]
 Cursor = Annotated[str | None, Field(description="goes on where an earlier answer ended")]
 Text = Annotated[str, Field(description="one self-contained fact, decision or preference")]
-NoteKind = Annotated[str, Field(description="note, decision, outcome, rule or open")]
+NoteKind = Annotated[str, one_of(NOTE_KINDS, "what it is; open: still to do")]
 Pin = Annotated[bool, Field(description="show it at the start of every session")]
 Focus = Annotated[str | None, Field(description="a node, grip, event or session id; default: the latest day")]
 Ask = Annotated[str | None, Field(description="words that choose the focus, instead of an id")]
-Layout = Annotated[str, Field(description="top-down, or u-curve: the most important first and last")]
+Layout = Annotated[str, one_of(LAYOUTS, "u-curve: the most important first and last")]
 Memo = Annotated[bool, Field(description="with the pinned notes")]
-Levels = Annotated[list[str] | None, Field(description="summaries of these levels: year, month, week, day, segment")]
+Levels = Annotated[list[Annotated[str, one_of(LEVELS)]] | None, Field(description="summaries of these levels")]
 Items = Annotated[int, Field(description="how many linked items or children, 0 to 20")]
 Since = Annotated[str | None, Field(description="a snapshot from an earlier answer: only what has changed")]
 Session = Annotated[str, Field(description="a session's id, as expand_grip and get_node show it")]
@@ -237,7 +249,7 @@ class Tools:
         return await self.answer(budget_tokens, lambda app: app.contexts.page(request))
 
     @tool("Session record", "continue a session after compaction or resume")
-    async def session_context(self, session: Session, budget_tokens: Budget = 1_500) -> str:
+    async def session_context(self, session_id: Session, budget_tokens: Budget = 1_500) -> str:
         """A session's record (decisions, action items, open questions, names) and its latest messages.
 
         Call it after a compaction or when a session is resumed."""
@@ -245,7 +257,7 @@ class Tools:
         async def page(app: App) -> Page:
             from mcp_memory.navigate.sessions import session_text
 
-            return await session_text(app.answers, session, budget_tokens)
+            return await session_text(app.answers, session_id, budget_tokens)
 
         return await self.answer(budget_tokens, page)
 

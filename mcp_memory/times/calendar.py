@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -157,11 +158,28 @@ class RuleMatch:
         year = self["year"] or self["year_alone"]
         return dated(int(year) if len(year) == 4 else 2000 + int(year[-2:])) if year else self.frame.pick(dated)
 
+    def is_weekday(self, day: date) -> bool:
+        """Whether a day is the weekday that is named, if any is."""
+        return not self["weekday"] or day.weekday() == WEEKDAYS[self["weekday"]]
+
     def date(self, month: int | None = None, day: int | None = None) -> date:
-        """The date of these numbers, else of those that are named."""
+        """The date of these numbers, else of those that are named; without a year, the nearest on the named weekday."""
         if month is None:
             month = int(self["number"]) if self["number"] else MONTHS[self["month"]]
-        return self.in_year(lambda year: date(year, month, int(self["day"]) if day is None else day))
+
+        def in_year(year: int) -> date:
+            return date(year, month, int(self["day"]) if day is None else day)
+
+        def on_weekday(year: int) -> date:
+            found = in_year(year)
+            if not self.is_weekday(found):
+                raise ValueError("another weekday")
+            return found
+
+        if self["weekday"] and not self["year"]:
+            with suppress(ValueError):  # a weekday that fits no year nearby is a slip
+                return self.frame.pick(on_weekday)
+        return self.in_year(in_year)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +262,17 @@ def _days(said: RuleMatch) -> Interval:
 
 
 def _day_of_month(said: RuleMatch) -> Interval:
-    """In the nearest month that has this day; no two months in a row are too short for one."""
+    """In the nearest month that has this day, within a year on the weekday that is named, if there is such a month."""
     frame = said.frame
     base, step = (frame.earliest, -1) if frame.earliest else (frame.latest, 1)
-    for back in (0, step, 2 * step):
-        first = first_of_month(base, back)
-        day = first + timedelta(days=int(said["nth"]) - 1)
-        if (day >= base if frame.earliest else day <= base) and day.month == first.month:
-            return frame.day(day)
-    raise ValueError("no month has this day")
+    firsts = [first_of_month(base, back * step) for back in range(12)]
+    days = [(first, first + timedelta(days=int(said["nth"]) - 1)) for first in firsts]
+    found = [
+        day for first, day in days if (day >= base if frame.earliest else day <= base) and day.month == first.month
+    ]
+    if not found:
+        raise ValueError("no month has this day")
+    return frame.day(next((day for day in found if said.is_weekday(day)), found[0]))
 
 
 def _numbers(said: RuleMatch) -> Interval:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS
 from mcp_memory.pipeline.importing import import_files
-from tests.support import REPO, memory
+from tests.support import REPO, memory, touch_now
 
 pytestmark = pytest.mark.anyio
 NAME = "0a1b2c3d-1111-2222-3333-444455556666"
@@ -63,6 +63,7 @@ class Session:
             for line in lines:
                 timed = line if self.client == "cursor" or "$set" in line else {"timestamp": stamp, **line}
                 file.write(json.dumps(timed) + "\n")
+        touch_now(self.transcript)
 
     def play(self) -> Iterator[None]:
         """The turn, step by step."""

@@ -20,7 +20,7 @@ from mcp_memory.domain.events import TIMES, Captured, EventType, Role
 from mcp_memory.errors import StoreCorrupt
 from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS, Intaker
 from mcp_memory.store.sqlite.database import explain
-from tests.support import REPO, StoppedClock, database_of, learn, memory, said
+from tests.support import REPO, StoppedClock, database_of, learn, memory, said, touch_now
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 KEY = "sk-ant-api03-" + "Q7x" * 31 + "AA"
@@ -239,6 +239,7 @@ async def test_what_a_killed_hook_left_is_taken_up_if_it_is_whole(client: Client
     (spool / "2.json.tmp").write_text(json.dumps(row)[:40])
     for name in ("1.json.tmp", "2.json.tmp"):
         os.utime(spool / name, (1_000, 1_000))
+    touch_now(spool / "3.json.tmp")
     async with memory(client.home) as app:
         await app.pipeline.until_idle()
         assert await texts(app) == [("user", "Count the pears.")]

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.recall import evidence_of, filled, named, set_of
+from bench.recall import QuestionClock, evidence_of, filled, named, set_of
 
 QUESTIONS = set_of("recall-54")
+#: "On Feb 6" asks about the year of the sessions only within a year of them.
+AFTERWARDS = "2026-06-01T00:00:00Z"
 
 pytestmark = [
     pytest.mark.anyio,
@@ -19,7 +21,9 @@ pytestmark = [
 @pytest.mark.slow
 async def test_evidence_is_among_the_first_hits_and_right_first_hits_are_trusted(tmp_path: Path) -> None:
     ranks, trusted = list[int](), list[bool]()
-    async with filled(tmp_path / "memory", QUESTIONS.corpora) as app:
+    clock = QuestionClock()
+    clock.set_to({"now": AFTERWARDS})
+    async with filled(tmp_path / "memory", QUESTIONS.corpora, clock) as app:
         for question in QUESTIONS.asked():
             found, _ = await app.answers.search(question["question"], "*")
             right = [bool(evidence_of(question) & named(hit)) for hit in found.hits]

@@ -182,6 +182,7 @@ async def test_documents_stemmed_by_an_earlier_rule_are_indexed_again_in_portion
         await store.database.write(lambda tx: tx.run("DELETE FROM event WHERE id = 5"))
         assert await found(keeper, "straße") == []
         assert await keeper.behind()
+        assert (await keeper.state()).state == "behind"
         assert await keeper.catch_up() == 2
         assert await found(keeper, "straße") == ["Straße 0 ist gesperrt"]
         while await keeper.catch_up():
@@ -189,4 +190,5 @@ async def test_documents_stemmed_by_an_earlier_rule_are_indexed_again_in_portion
         assert await found(keeper, "straße") == [f"Straße {number} ist gesperrt" for number in range(4)]
         assert await keeper.search(terms_of("gesperrt"), Within(), kinds=frozenset({"day"}), limit=9)
         assert not await keeper.behind()
+        assert (await keeper.state()).state == "current"
         assert await store.database.fetch("SELECT word FROM frequency") == []

@@ -48,3 +48,8 @@ def test_an_edited_file_is_a_keyword_before_those_that_were_read() -> None:
     said = [("assistant", f"I read {name}.py and {name}_helper.py.") for name in "abcdefghijkl"]
     events = conversation(*read, *said, ("tool", "Edit: /src/zebra.py\nok"))
     assert "zebra.py" in summarize_segment(events, []).keywords
+
+
+def test_a_name_in_han_characters_is_one_keyword_with_all_its_characters() -> None:
+    said = "明日は佐々木の会議がある。昼は𠮷野家で食べた。"
+    assert {"佐々木", "𠮷野家"} <= set(summarize_segment(conversation(("user", said)), []).keywords)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support import touch_now
 from tests.surfaces.shell import SCRIPT, here
 
 HOUR = 3_600_000
@@ -92,6 +93,8 @@ def fire(machine: Machine, **fields: Any) -> None:
     command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
     payload = {"hook_event_name": "Stop", "session_id": "s", "cwd": str(machine.project), **fields}
     subprocess.run(command, shell=True, input=json.dumps(payload).encode(), env=machine.env, check=True)
+    for file in (machine.memory / "spool").glob("*.json"):
+        touch_now(file)
 
 
 def connected(machine: Machine) -> Machine:

@@ -123,12 +123,12 @@ async def test_an_agent_builds_a_context_and_later_asks_what_changed(settings: S
 @pytest.mark.anyio
 async def test_the_resummarize_prompt_makes_a_record_at_once(settings: Settings) -> None:
     async with connected(settings) as client:
-        assert "no record yet" in await ask(client, "session_context", session="tidepool-api-07")
+        assert "no record yet" in await ask(client, "session_context", session_id="tidepool-api-07")
         prompt = await client.get_prompt("resummarize", {"session": "tidepool-api-07"})
         (message,) = prompt.messages
         told = re.search(r"Its record (\w{26}) was made just now", str(message.content))
         assert told
-        answer = await ask(client, "session_context", session="tidepool-api-07", budget_tokens=600)
+        answer = await ask(client, "session_context", session_id="tidepool-api-07", budget_tokens=600)
         assert told[1] in answer
         assert told[1] in (await read(client, "memory://session/tidepool-api-07")).text
-        assert "There is no session" in await refused(client, "session_context", session="nobody")
+        assert "There is no session" in await refused(client, "session_context", session_id="nobody")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -164,3 +165,15 @@ async def test_a_new_memory_that_could_not_be_finished_leaves_nothing_in_the_way
     async with Database.open(tmp_path / "memory.db") as database:
         assert await database.value("SELECT count(*) FROM event") == 0
     assert [path.name for path in tmp_path.iterdir()] == ["memory.db"]
+
+
+@pytest.mark.anyio
+async def test_a_memory_that_another_process_makes_is_left_alone_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = tmp_path / "memory.db.new-1-aa"
+    half.write_bytes(b"")
+    ahead = time.time() + 3_600
+    monkeypatch.setattr(time, "time", lambda: ahead)
+    async with Database.open(tmp_path / "memory.db"):
+        assert half.exists()

@@ -43,7 +43,7 @@ async def test_what_the_user_agrees_to_is_erased(settings: Settings, era: Era) -
         size = would.removeprefix("Would forget ").partition(".")[0]
         assert told == f"Forgot {size}."
         assert user.asked == [f"Erase {size} from memory for good: the session tidepool-api-07?"]
-        assert "no session" in await refused(client, "session_context", session="tidepool-api-07")
+        assert "no session" in await refused(client, "session_context", session_id="tidepool-api-07")
     assert await count(settings) == before - int(size.split()[0])
 
 

@@ -132,7 +132,7 @@ async def test_no_tool_and_no_resource_gives_them_to_an_agent(hostile: Shell) ->
             await ask(client, "browse_time", when="2026-03-02", budget_tokens=2_000),
             await ask(client, "build_context", query="quokka"),
             await ask(client, "build_context"),
-            await ask(client, "session_context", session=f"s{HIDDEN}-1"),
+            await ask(client, "session_context", session_id=f"s{HIDDEN}-1"),
             (await read(client, "memory://toc")).text,
             (await read(client, "memory://node/toc:day:2026-03-02")).text,
             (await read(client, f"memory://grip/{found[0]}")).text,
@@ -153,7 +153,7 @@ async def test_no_error_repeats_them_to_an_agent(
         ("expand_grip", "grip_id"),
         ("browse_time", "when"),
         ("build_context", "focus"),
-        ("session_context", "session"),
+        ("session_context", "session_id"),
         ("toc_root", POSED),
         ("toc_root", "budget_tokens"),
     ):

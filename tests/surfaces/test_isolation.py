@@ -178,7 +178,7 @@ async def test_a_refusal_says_why_and_leads_nowhere_else(tmp_path: Path) -> None
             ("teleport", {"query": "zorilla", "project": "*"}),
             ("get_node", {"node_id": "toc:year:2026@beta"}),
             ("expand_grip", {"grip_id": ids["grips"][0]}),
-            ("session_context", {"session": "den-of-beta"}),
+            ("session_context", {"session_id": "den-of-beta"}),
             ("build_context", {"focus": ids["grips"][0]}),
             ("remember", {"text": "x", "project": "beta"}),
             ("forget", {"grip_id": ids["grips"][0], "confirm": True}),
@@ -193,7 +193,7 @@ async def test_a_refusal_says_why_and_leads_nowhere_else(tmp_path: Path) -> None
         assert "Nothing" in first
         assert "alpha" not in first
     async with connected(settings) as client:
-        assert "den-of-alpha" in await ask(client, "session_context", session="den-of-alpha")
+        assert "den-of-alpha" in await ask(client, "session_context", session_id="den-of-alpha")
         assert "toc:year:2026" in await ask(client, "toc_root", project="alpha")
 
 

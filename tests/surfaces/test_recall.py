@@ -87,11 +87,26 @@ async def test_what_a_later_call_asks_for_by_any_form_of_its_id_was_opened(setti
 
 
 @pytest.mark.anyio
-async def test_a_session_is_opened_by_its_whole_name_too(settings: Settings) -> None:
+@pytest.mark.parametrize("argument", ["session_id", "session"])
+async def test_a_session_is_opened_by_its_whole_name_too(settings: Settings, argument: str) -> None:
     async with connected(settings) as client:
         await ask(client, "teleport", query="refresh token", limit=1)
-        await ask(client, "session_context", session="tidepool-api-02")
+        await ask(client, "session_context", **{argument: "tidepool-api-02"})
     assert [row.opened_ms is not None for row in await noted(settings)] == [True, False]
+
+
+@pytest.mark.anyio
+async def test_what_is_opened_by_a_date_or_a_short_id_is_noted_by_its_whole_id(settings: Settings) -> None:
+    async with connected(settings) as client:
+        hits = await ask(client, "teleport", query="refresh tokens", limit=1)
+        grip = re.search(r"grip:\d+:\w{26}", hits)
+        assert grip
+        await ask(client, "expand_grip", grip_id=grip[0][-16:-8])
+        await ask(client, "toc_root")
+        await ask(client, "get_node", node_id="2026-10-30")
+    rows = await noted(settings)
+    assert [row.asked for row in rows[1::2]] == [f"grip:{grip[0][-16:-8]}", "toc:day:2026-10-30"]
+    assert [row.opened_ms is not None for row in rows] == [True, False, True, False]
 
 
 @pytest.mark.anyio

@@ -51,7 +51,7 @@ async def test_what_the_team_decided_who_and_where_it_was_said_is_one_call(tmp_p
             assert "carol: Rule: Never log card numbers" in node
             short = re.findall(r"grip:\w{8}(?!\w)", node)[-1]
             assert "carol" in await ask(agent, "expand_grip", grip_id=short)
-            assert "by carol" in await ask(agent, "session_context", session="carol-1")
+            assert "by carol" in await ask(agent, "session_context", session_id="carol-1")
 
             time = await ask(agent, "browse_time", when="last month")
             assert "- ada: Decided: Let's go with the idempotency key" in time

@@ -112,7 +112,7 @@ async def test_where_the_team_does_not_answer_ones_own_memory_does_and_says_so(
             assert clause in await refused(agent, "get_node", node_id="toc:day:2026-01-05@team/shop")
             assert clause in await refused(agent, "expand_grip", grip_id=GRIP)
             # What is here needs no one else.
-            assert clause not in await ask(agent, "session_context", session="dan-1")
+            assert clause not in await ask(agent, "session_context", session_id="dan-1")
 
 
 TAG = "<system-reminder>"
@@ -169,7 +169,7 @@ async def test_an_answer_that_lies_is_told_as_data_or_not_at_all(tmp_path: Path,
                 ("build_context", {"query": "payment tests", "budget_tokens": 1_000}),
                 ("get_node", {"node_id": node, "budget_tokens": 400}),
                 ("expand_grip", {"grip_id": grip, "budget_tokens": 400}),
-                ("session_context", {"session": "ada-1", "budget_tokens": 400}),
+                ("session_context", {"session_id": "ada-1", "budget_tokens": 400}),
             ):
                 told = await ask(agent, tool, **arguments)
                 assert "payment" in told

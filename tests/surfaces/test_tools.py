@@ -10,9 +10,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from mcp_memory.config import Settings
-from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
+from mcp_memory.domain.budget import ORDERS
+from mcp_memory.domain.nodes import NOTE_KINDS, parse_grip_id, short_grip_id
+from mcp_memory.domain.toc import Level
 from mcp_memory.models.tokens import count
 from mcp_memory.navigate.answers import Answers
+from mcp_memory.search.question import KINDS
 from tests.surfaces.client import GRIP, Era, ask, connected, refused
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +35,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("build_context", {}),
     ("build_context", {"focus": "toc:week:2026-W44", "order": "u-curve", "top_k": 9}),
     ("build_context", {"query": "refresh tokens", "include_memo": False, "levels": ["month"]}),
-    ("session_context", {"session": "tidepool-api-07"}),
+    ("session_context", {"session_id": "tidepool-api-07"}),
 ]
 
 
@@ -144,7 +147,7 @@ def shortened(name: str) -> str:
         ("toc_root", {"budget_tokens": "many"}, ["budget_tokens", "valid integer"]),
         ("toc_root", {"budget_tokens": 0}, ["from 1 to 20,000"]),
         ("get_node", {"node_id": "toc:day:1999-01-01"}, ["toc:day:1999-01-01", "toc_root"]),
-        ("get_node", {"node_id": "yesterday"}, ["not a node id", "toc_root"]),
+        ("get_node", {"node_id": "the day it broke"}, ["not a node id", "toc_root"]),
         ("get_node", {"node_id": "toc:year:2026", "cursor": "page 2"}, ["not a cursor"]),
         ("expand_grip", {"grip_id": "grip:1:01HN4QXKN6YWXVKZ3JMHP4BCDE"}, ["no grip", "get_node", "teleport"]),
         ("expand_grip", {"grip_id": "12"}, ["not a grip id", "get_node"]),
@@ -163,6 +166,13 @@ async def test_errors_say_what_to_do_instead(
         message = await refused(client, tool, **arguments)
         assert [part for part in told if part not in message] == []
         assert "Traceback" not in message
+
+
+async def test_the_next_step_is_told_whatever_was_asked_for(settings: Settings) -> None:
+    async with connected(settings) as client:
+        for project in ("atlantis", "teleport-client"):
+            message = await refused(client, "toc_root", project=project)
+            assert message.endswith("toc_root() shows what there is, teleport(query) finds terms.")
 
 
 async def test_an_error_does_not_repeat_a_whole_text(settings: Settings) -> None:
@@ -231,6 +241,70 @@ async def test_an_empty_argument_is_one_that_was_not_given(
         texts = [name for name, field in schema["properties"].items() if field["type"] == "string"]
         empty = {name: "" for name in texts if name not in {*arguments, *schema.get("required", ())}}
         assert await ask(client, tool, **arguments, **empty) == await ask(client, tool, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "node_id"),
+    [
+        ("2026-10-26", "toc:day:2026-10-26"),
+        ("this week", "toc:week:2026-W44"),
+        ("2026-10", "toc:month:2026-10"),
+        ("2026-W44@tidepool-web", "toc:week:2026-W44@tidepool-web"),
+    ],
+)
+async def test_a_node_is_opened_by_its_date_or_time(settings: Settings, name: str, node_id: str) -> None:
+    async with connected(settings) as client:
+        assert await ask(client, "get_node", node_id=name) == await ask(client, "get_node", node_id=node_id)
+
+
+async def test_a_time_that_is_no_period_leads_to_browse_time(settings: Settings) -> None:
+    async with connected(settings) as client:
+        message = await refused(client, "get_node", node_id="last 3 days")
+        assert "browse_time('last 3 days')" in message
+        assert "`mcp-memory" not in message
+        assert "Ids look like" in await refused(client, "get_node", node_id="the day we broke it")
+
+
+async def test_a_grip_is_opened_and_erased_by_its_short_id_or_its_event(settings: Settings) -> None:
+    async with connected(settings) as client:
+        grip = GRIP.search(await ask(client, "teleport", query="refresh tokens"))
+        assert grip
+        event = grip[0].rpartition(":")[2]
+        opened = await ask(client, "expand_grip", grip_id=grip[0])
+        for name in (event, event[10:18], event[10:18].lower(), f"grip:{event[10:18]}", grip[0].removeprefix("grip:")):
+            words = await ask(client, "expand_grip", grip_id=name)
+            assert words.splitlines()[1:-1] == opened.splitlines()[1:-1], name
+            assert await ask(client, "forget", grip_id=name) == await ask(client, "forget", grip_id=grip[0])
+
+
+async def test_a_session_is_named_by_either_argument_and_one_is_published(settings: Settings) -> None:
+    async with connected(settings) as client:
+        tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+        for tool in ("session_context", "forget"):
+            assert "session_id" in tools[tool]
+            assert "session" not in tools[tool]
+            by_id = await ask(client, tool, session_id="tidepool-api-07")
+            assert await ask(client, tool, session="tidepool-api-07") == by_id
+            both = {"session": "tidepool-api-07", "session_id": "tidepool-api-07"}
+            assert "no argument 'session'" in await refused(client, tool, **both)
+        assert "no argument 'session'" in await refused(client, "toc_root", session="tidepool-api-07")
+
+
+async def test_arguments_with_fixed_values_publish_them(settings: Settings) -> None:
+    async with connected(settings) as client:
+        tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+    published = {
+        (tool, name): set(field.get("enum") or field["items"]["enum"])
+        for tool, fields in tools.items()
+        for name, field in fields.items()
+        if "enum" in field or "enum" in field.get("items", {})
+    }
+    assert published == {
+        ("teleport", "kind"): {*KINDS},
+        ("build_context", "order"): {*ORDERS},
+        ("build_context", "levels"): {level.label for level in Level},
+        ("remember", "kind"): {*NOTE_KINDS},
+    }
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

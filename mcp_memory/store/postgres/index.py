@@ -17,6 +17,7 @@ from mcp_memory.domain.terms import (
     SCANNED,
     IndexEntry,
     Pool,
+    Standing,
     Term,
     Within,
     scannable,
@@ -124,7 +125,8 @@ class PostgresIndex:
         return await self.database.write(bring_on) if await self.database.read(is_behind) else 0
 
     async def state(self) -> IndexState:
-        return IndexState("postgres", "current")
+        due = await self.database.read(reindexing.is_due)
+        return IndexState("postgres", Standing.BEHIND.value if due else Standing.CURRENT.value)
 
 
 def _best(

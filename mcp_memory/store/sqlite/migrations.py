@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -195,12 +195,17 @@ def _make(path: Path, kind: str) -> None:
 
 def _clear_unfinished(path: Path) -> None:
     """What a killed process left of a new database: half of it, or the name it had before it was whole."""
-    before = time.time() - _ABANDONED_SECONDS
     for left in path.parent.glob(f"{path.name}{_NEW}*"):
         with suppress(OSError):  # another process may be at it
             found = left.stat()
-            if found.st_nlink > 1 or found.st_mtime < before:
+            if found.st_nlink > 1 or found.st_mtime < _file_system_seconds(path.parent) - _ABANDONED_SECONDS:
                 remove_partial(left)
+
+
+def _file_system_seconds(folder: Path) -> float:
+    """Return the time that a file system gives to new files; the clock of this machine may be far from it."""
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        return os.fstat(probe.fileno()).st_mtime
 
 
 def newer(version: int, path: Path, kind: str = MEMORY) -> StoreNewer:

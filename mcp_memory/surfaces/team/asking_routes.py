@@ -220,7 +220,8 @@ async def _must_be_of(here: Answers, grip_id: str, project: str) -> None:
 
 
 async def _session_context(app: App, asked: TeamQuestion) -> dict[str, Any]:
-    view, page = await session_page(app.answers, asked.words("session"), asked.budget)
+    name = asked.words("session_id" if "session_id" in asked.arguments else "session")
+    view, page = await session_page(app.answers, name, asked.budget)
     if asked.project and view.project != asked.project:
         raise NotFound(f"There is no such session in {asked.project}.")
     return _told(page)
