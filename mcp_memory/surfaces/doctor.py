@@ -23,7 +23,7 @@ from mcp_memory import config
 from mcp_memory.capture.project import detect
 from mcp_memory.capture.settings import read_flat
 from mcp_memory.clients import installable, user_folders
-from mcp_memory.clients.port import PROJECT, Client, Folders
+from mcp_memory.clients.port import PROJECT, USER, Client, Folders
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import NOTES_CLIENT
 from mcp_memory.domain.nodes import revised
@@ -73,6 +73,8 @@ class CaptureState(StrEnum):
     OFF = "off"
     #: It is a team's memory, which laptops fill.
     TEAM = "team"
+    #: The settings cannot be read.
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def doctor(options: argparse.Namespace) -> int:
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         unusable = Problem("the settings cannot be used", str(error), fix)
-        found = Assessment([unusable], ["settings"], CaptureState.OFF)
+        found = Assessment([unusable], ["settings"], CaptureState.UNKNOWN)
     problems = found.problems
     if options.json:
         shape = found.shape() | {"checked": found.checked}
@@ -336,7 +338,8 @@ def _has_history(facts: Facts) -> bool:
 
 def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> list[Problem]:
     """A hook that is registered but has not spoken although sessions took place since."""
-    since, newest = last_heard(client, settings, facts), newest_transcript(client, home)
+    since = last_heard(client, settings, facts) or _settings_changed(client, home)
+    newest = newest_transcript(client, home)
     if newest is None or newest <= since + _SLACK_MS:
         return []
     spooled = [path.stat().st_mtime_ns // 1_000_000 for path in settings.spool.glob("*.json")]
@@ -346,6 +349,13 @@ def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> 
     why += "looks the same."
     fix = f"mcp-memory install {client.name}, restart the client; mcp-memory import loads what was missed."
     return [Problem(f"{client.name}: the hook is silent", why, fix)]
+
+
+def _settings_changed(client: Client, home: Folders) -> int:
+    """Return when a client's hooks file last changed: a plugin or an entry made by hand is no newer than that."""
+    with suppress(OSError):
+        return client.path(home, client.registered.hooks[USER]).stat().st_mtime_ns // 1_000_000
+    return 0
 
 
 def _capture(settings: Settings) -> Iterator[Problem]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
-from mcp_memory.domain.events import EventQuery, Intake
+from mcp_memory.domain.events import NOTES_CLIENT, EventQuery, Intake
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import ProjectPlace, Wish
 from mcp_memory.domain.toc import Level
@@ -20,6 +22,17 @@ SHOP, FORK = "github.com/acme/shop", "github.com/ada/shop"
 
 async def tell(store: Store, session: str, root: str, remote: str = "", *, label: str = "", day: int = 0) -> None:
     await store.add([Intake(tuple(talk(session, day)), root, label, remote)])
+
+
+async def test_notes_alone_are_no_sessions_of_a_project(opened: Open) -> None:
+    async with opened() as store:
+        note = replace(talk("notes:/a/work")[0], client=NOTES_CLIENT)
+        await store.add([Intake((note,), "/a/work")])
+        assert [await store.has_sessions(name) for name in ("work", "other")] == [False, False]
+        await tell(store, "s1", "/a/work")
+        assert await store.has_sessions("work")
+        await store.forget(Wish(session_id="s1"), dry_run=False)
+        assert not await store.has_sessions("work")
 
 
 async def test_a_remote_makes_places_one_project_that_is_found_by_each_of_them(opened: Open) -> None:

@@ -218,6 +218,20 @@ def test_sessions_of_a_connected_client_that_were_never_captured_are_reported(ma
     assert whats(machine) == ["claude-code: the hook is silent"]
 
 
+def test_a_plugin_waits_for_its_first_session_after_it_was_switched_on(machine: Machine) -> None:
+    transcript = machine.home / ".claude/projects/-x/s.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    settings = machine.home / ".claude/settings.json"
+    settings.write_text('{"enabledPlugins": {"mcp-memory@mcp-memory": true}}')
+    switched_on = time.time() - 86_400
+    os.utime(settings, (switched_on, switched_on))
+    os.utime(transcript, (switched_on - 3600, switched_on - 3600))
+    assert machine.json("doctor")["capture"] == "waiting"
+    os.utime(transcript, (switched_on + 3600, switched_on + 3600))
+    assert whats(machine) == ["claude-code: the hook is silent"]
+
+
 def test_a_memory_with_nothing_but_notes_is_not_connected(machine: Machine) -> None:
     assert machine.run("remember", "the harbour gate is green").returncode == 0
     assert whats(machine) == ["nothing is connected"]

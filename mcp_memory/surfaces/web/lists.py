@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from mcp_memory.domain.handed import BRIEF, RESOURCE, Handed, HandedQuery
-from mcp_memory.domain.inventory import DayActivity, SessionInfo, SessionQuery
+from mcp_memory.domain.inventory import DayActivity, SessionQuery
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level
@@ -222,15 +222,6 @@ async def sessions(here: Answers, asked: Asked) -> Data:
         "onward": f"{onward[0]}-{onward[1]}" if onward else "",
         "first_page": before is None,
     }
-
-
-def length_of(card: SessionInfo) -> str:
-    """How long a session took, in words."""
-    minutes = max(1, round((card.end_ms - card.start_ms) / 60_000))
-    if minutes < 90:
-        return f"{minutes} min"
-    hours = minutes / 60
-    return f"{hours:.0f} h" if hours < 36 else f"{hours / 24:.0f} days"
 
 
 async def files(here: Answers, asked: Asked) -> Data:

@@ -36,6 +36,7 @@ from mcp_memory.domain.toc import Position
 from mcp_memory.errors import BadId, MemoryFault, NotAllowed, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
+from mcp_memory.surfaces.terminal import lasted
 from mcp_memory.surfaces.web import lists, markup, views
 from mcp_memory.surfaces.web.access import ENTRANCE, Access, Unsigned
 from mcp_memory.surfaces.web.views import Asked, Data
@@ -80,6 +81,8 @@ LOOK_SECONDS = 1.0
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
 _LIVE = 30
+#: After so long without an event a live page says that nothing came in lately.
+_DAY_MS = 24 * 60 * 60 * 1000
 
 
 def viewer(site: Site) -> ASGIApp:
@@ -261,6 +264,7 @@ class Site:
             "title": "Live",
             "position": _place(position),
             "events": [_happened(event) for event in reversed(latest) if event.says_something],
+            "quiet": not latest or latest[-1].timestamp_ms < app.clock.now_ms() - _DAY_MS,
             "waiting": await here.waiting(scope),
         }
         return await self.page(request, "live.html", data)
@@ -422,7 +426,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: markup.visible(value) if type(value) is str else value,
     )
-    made.globals |= {"version": __version__, "url": url, "length": lists.length_of}
+    made.globals |= {"version": __version__, "url": url, "length": lambda card: lasted(card.start_ms, card.end_ms)}
     made.filters |= {"size": _size, "short_session": short_session, "inline": markup.inline}
     made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return made

@@ -235,7 +235,9 @@ async def test_what_is_open_is_told_of_each_project_however_busy_another_is(blan
 async def test_a_model_that_was_not_asked_yet_is_told_as_set(settings: Settings) -> None:
     async with reading(settings) as reader:
         assert "0 · no model is set" in await reader.get("/")
-    with_model = replace(settings, summarizer=replace(settings.summarizer, kind="command", command=("cat",)))
+    # The cap keeps the pipeline from asking it before the page is read.
+    model = replace(settings.summarizer, kind="command", command=("cat",), daily_token_cap=1)
+    with_model = replace(settings, summarizer=model)
     async with reading(with_model) as reader:
         assert "0 · not asked yet" in await reader.get("/")
 
@@ -403,6 +405,25 @@ async def test_imported_history_is_not_live(settings: Settings) -> None:
         assert "2026-01-09" not in listed
         site = Site(reader.memory, reader.access)
         assert "2026-01-09" not in await beginning(site, f"{place.versions}-{place.events}")
+
+
+async def test_live_says_when_nothing_happened_lately(settings: Settings) -> None:
+    day_ms = 24 * 60 * 60 * 1000
+    assert settings.now_ms
+    for now_ms, is_quiet in ((settings.now_ms - day_ms, False), (settings.now_ms, True)):
+        async with reading(replace(settings, now_ms=now_ms)) as reader:
+            assert ("Nothing has happened within the last day" in await reader.get("/live")) is is_quiet
+
+
+async def test_a_session_took_as_long_on_the_page_as_on_the_command_line(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn(
+            [
+                said("Paint the gate.", "2026-10-20T10:00:00Z"),
+                said("Painted.", "2026-10-20T10:18:50Z", role="assistant"),
+            ]
+        )
+        assert " 18 min " in text_of(await reader.get("/sessions"))
 
 
 async def test_what_a_hook_captured_is_live_whatever_its_clock_says(settings: Settings) -> None:

@@ -177,6 +177,7 @@ if (waiting) {
   // Rows stand in order of time, whatever came in first.
   const insert = (row) => {
     const at = $("time", row).dateTime;
+    $("[data-live-quiet]")?.remove();
     live.insertBefore(row, [...live.children].find((each) => $("time", each).dateTime <= at) || null);
   };
   const listen = () => {
