@@ -6,8 +6,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import MCPError, types
 
 from mcp_memory.surfaces.team.laptop_routes import HANDLERS
+from mcp_memory.surfaces.team.serving import MAX_STREAMS
 from mcp_memory.surfaces.web.routes import PAGES
 from mcp_memory.surfaces.web.writes import WRITES
 from tests.surfaces.team_server import team_server
@@ -122,3 +124,32 @@ async def test_a_guess_in_the_form_counts_too(tmp_path: Path) -> None:
         codes = [(await stranger.post("/enter", data={"token": f"guess {n}"})).status_code for n in range(12)]
         assert codes[:10] == [401] * 10
         assert codes[-1] == 429
+
+
+async def test_a_member_has_ten_streams_at_most_and_others_have_their_own(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
+        streams = desk.memory.streams
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_STREAMS):
+                tasks.start_soon(ada.get, "/live/stream")
+            await anyio.wait_all_tasks_blocked()
+            while streams._open["ada"] < MAX_STREAMS:
+                await anyio.wait_all_tasks_blocked()
+            for path in ("/live/stream", "/mcp"):
+                answer = await ada.get(path, headers={"accept": "text/event-stream"})
+                assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
+            wish = {"notifications": {"resourceSubscriptions": ["memory://status"]}}
+            async with desk.agent("ada") as agent:
+                with pytest.raises(MCPError, match="too many streams"):
+                    await agent.session.send_request(
+                        types.SubscriptionsListenRequest(
+                            params=types.SubscriptionsListenRequestParams.model_validate(wish)
+                        ),
+                        types.SubscriptionsListenResult,
+                    )
+            assert (await ada.get("/team/me")).status_code == 200
+            with streams.one("bob") as is_free:
+                assert is_free
+            assert (await bob.get("/team/me")).status_code == 200
+            tasks.cancel_scope.cancel()
+        assert not streams._open

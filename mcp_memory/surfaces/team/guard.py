@@ -28,8 +28,8 @@ from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
 from mcp_memory.surfaces.team.connections import note_authenticated
 from mcp_memory.surfaces.team.identity import asking
-from mcp_memory.surfaces.team.limits import RateLimit
-from mcp_memory.surfaces.team.pages import Door, door_page
+from mcp_memory.surfaces.team.limits import OpenLimit, RateLimit
+from mcp_memory.surfaces.team.pages import LOGGED_IN, Door, door_page
 from mcp_memory.surfaces.web.access import ENTRANCE, STATIC
 from mcp_memory.surfaces.web.routes import once_more
 
@@ -45,6 +45,8 @@ LOOK_SECONDS = 0.5
 FAILURES = (10, 1 / 6)
 #: What is asked here is noted where it is answered, by the tool's name.
 _NOTED_THERE = (PATH, "/team/ask")
+#: What is answered by a stream that has no end, and when to try again where a member has too many of them.
+_STREAMS, _STREAM_SECONDS = (PATH, "/live/stream"), 30
 #: What of an address is told of a request.
 _KIND = re.compile(r"/(team/)?\w{0,20}")
 #: Before a browser's session, where a token stands.
@@ -96,6 +98,7 @@ class TeamGuard:
     welcome: Welcome
     rate: RateLimit
     failures: RateLimit
+    streams: OpenLimit
     behind_proxy: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,16 +123,30 @@ class TeamGuard:
         else:
             scope["user"] = AuthenticatedUser(answer)
             note_authenticated(scope)
-            status = await self._watched(scope, receive, send, answer)
+            status = await self._serve_member(scope, receive, send, answer)
             if scope["path"] not in _NOTED_THERE:
                 self._note(scope, answer.client_id, status)
+
+    async def _serve_member(self, scope: Scope, receive: Receive, send: Send, access: AccessToken) -> int:
+        """Serve a member's request, unless it is one stream too many; the status that it was answered with."""
+        if scope["method"] != "GET" or scope["path"] not in _STREAMS:
+            return await self._watched(scope, receive, send, access)
+        with self.streams.one(access.client_id) as is_free:
+            if is_free:
+                return await self._watched(scope, receive, send, access)
+        refusal = _later(_STREAM_SECONDS, f"You have {self.streams.most} streams open.")
+        await refusal(scope, receive, send)
+        return refusal.status_code
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What needs no token: files that hold nothing of memory, and the form that asks for one."""
 
         async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 401 and scope["method"] == "POST":
-                self._failed(scope, self._address(scope))
+            if message["type"] == "http.response.start" and scope["method"] == "POST":
+                if message["status"] == 401:
+                    self._failed(scope, self._address(scope))
+                elif LOGGED_IN in scope:
+                    self._note(scope, scope[LOGGED_IN], message["status"])
             await send(message)
 
         await self.app(scope, receive, sent)

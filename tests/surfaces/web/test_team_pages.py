@@ -223,3 +223,46 @@ async def test_an_admin_sees_who_asked_and_a_member_what_it_asked_itself(tmp_pat
         assert "GET /session" in whole
         assert "GET /toc" in whole
         assert "GET /session" not in text_of((await root.get("/recalled?person=root")).text)
+
+
+async def test_any_name_of_a_person_is_only_a_name(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "ada") as ada:
+        for name in ("%(p", "%", "%s", "%(p1)s", "?1", ":a", "{by}", "§session", "'", "a" * 5_000, "\0"):
+            for page in ("/", "/toc", "/sessions", "/files", "/notes", "/live", "/search", "/recalled"):
+                answer = await ada.get(page, params={"person": name, "q": "payment"})
+                assert answer.status_code == 200, (page, name)
+            assert "ada-1" not in (await ada.get("/sessions", params={"person": name})).text
+
+
+async def test_who_logs_in_or_is_refused_is_noted(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk:
+        async with desk.client() as stranger:
+            assert (await stranger.post("/enter", data={"token": "mcpm_guess"})).status_code == 401
+            foreign = {"origin": "http://127.0.0.1:1", "sec-fetch-site": "same-site"}
+            token = {"token": desk.tokens["ada"]}
+            assert (await stranger.post("/enter", data=token, headers=foreign)).status_code == 401
+        async with browsing(desk, "ada"):
+            await desk.memory.audit.write()
+        told = [(row.name, row.action, row.outcome) for row in await desk.store.audit(None, 9)]
+        assert told == [
+            ("ada", "POST /enter", "ok"),
+            ("", "POST /enter", "refused"),
+            ("", "POST /enter", "refused"),
+        ]
+
+
+async def test_who_asks_for_a_closed_project_learns_nothing_of_its_name(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "bob") as bob, browsing(desk, "root") as root:
+        async with desk.client("bob") as laptop, desk.agent("bob") as agent:
+            for name in ("inner", "no-such-project", "shop"):
+                asked = {"tool": "toc_root", "arguments": {}, "project": {"name": name}}
+                await laptop.post("/team/ask", json=asked)
+                await agent.call_tool("toc_root", {"project": name})
+        await desk.memory.audit.write()
+        for browser in (bob, root):
+            shown = text_of((await browser.get("/recalled", params={"person": "bob"})).text)
+            assert "toc_root" in shown
+            assert "shop" in shown
+            assert "inner" not in shown
+        # Whoever runs the server reads all of it.
+        assert "inner" in {row.project for row in await desk.store.audit("bob", 99)}
