@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -78,6 +78,8 @@ LOOK_SECONDS = 1.0
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
 _LIVE = 30
+#: Projects in a list to choose from; a team may have thousands.
+MAX_LISTED = 200
 ALL_PROJECTS = toc.Scope(None, None)
 
 
@@ -409,6 +411,7 @@ def environment() -> Environment:
     )
     made.globals |= {"version": __version__, "url": url, "length": lists.length_of}
     made.filters |= {"size": _size, "short_session": short_session, "inline": markup.inline}
+    made.filters["few"] = _few
     made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return made
 
@@ -423,6 +426,12 @@ def _here(request: Request, **changes: object) -> str:
     """The address of this page with parts of its query changed."""
     query = {name: value for name, value in request.query_params.items() if name != "part"}
     return url(request.url.path, **{**query, **changes})
+
+
+def _few(items: Sequence[Any], chosen: object = None) -> list[Any]:
+    """As many as a list of a page has, and among them the one that was chosen."""
+    few = list(items[:MAX_LISTED])
+    return few if chosen in (None, "", *few) or chosen not in items else [chosen, *few[:-1]]
 
 
 def _moment(zone: Any, at_ms: int, form: str = "%Y-%m-%d %H:%M") -> str:

@@ -16,7 +16,7 @@ from mcp_memory.domain.events import Event, EventQuery, EventType, Intake
 from mcp_memory.domain.nodes import NodeQuery, event_grip_id
 from mcp_memory.domain.toc import Level
 from mcp_memory.surfaces.process_command import until_idle
-from mcp_memory.surfaces.web.routes import PAGES
+from mcp_memory.surfaces.web.routes import MAX_LISTED, PAGES
 from mcp_memory.surfaces.web.writes import WRITES
 from tests.store.engines import said
 from tests.surfaces.team_server import TeamDesk, team_server
@@ -266,3 +266,19 @@ async def test_who_asks_for_a_closed_project_learns_nothing_of_its_name(tmp_path
             assert "inner" not in shown
         # Whoever runs the server reads all of it.
         assert "inner" in {row.project for row in await desk.store.audit("bob", 99)}
+
+
+async def test_lists_of_projects_are_bounded(tmp_path: Path) -> None:
+    async def many(app: App) -> None:
+        shared = [replace(said("Hello.", n, session=f"s{n}"), visibility="team") for n in range(MAX_LISTED + 20)]
+        await app.store.add([Intake((event,), f"/w/p{n:04}", "", author="ada") for n, event in enumerate(shared)])
+
+    async with team_server(tmp_path, many) as desk, browsing(desk, "bob") as bob:
+        last = f"p{MAX_LISTED + 19:04}"
+        for page in ("/", "/toc", "/search", "/notes", "/forget"):
+            html = (await bob.get(page, params={"project": last})).text
+            assert 0 < html.count("<option") <= 2 * MAX_LISTED + 20, page
+            assert page == "/forget" or f"selected>{last}<" in html
+        front = (await bob.get("/")).text
+        assert front.count('<li class="row" data-item><a class="main" href="/?project=') == MAX_LISTED
+        assert "and 20 more" in front
