@@ -16,7 +16,7 @@
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
     │   ├── StoreNewer          a later version wrote it
-    │   ├── StoreRejected       it does not take a value, now or later
+    │   ├── StoreRejected       it cannot hold a value, however often it is tried
     │   ├── StoreReplaced       another file has its name, or none
     │   └── StoreUnreachable    the server that has it cannot be reached, or refuses us
     ├── LeaseLost               another process took over the pipeline
@@ -154,7 +154,7 @@ class StoreNewer(StoreError):
 
 
 class StoreRejected(StoreError):
-    """The database does not take a value: written again, it would be refused again."""
+    """The database cannot hold a value: it is too long, or of a form that it does not take."""
 
 
 class StoreReplaced(StoreError):

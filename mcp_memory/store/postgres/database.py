@@ -73,6 +73,8 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: Classes of error codes for values that the server does not take: data exceptions, and limits that are exceeded.
+_REJECTING = ("22", "54")
 _TOGETHER = 100
 #: What the index takes of an event beside its words.
 _PLACED = ("session", "timestamp_ms", "visibility")
@@ -94,8 +96,6 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
-#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
-_REJECTED_CLASSES = ("22", "54")
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):.*@")
@@ -437,10 +437,11 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
             f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
             "server in [store] url."
         )
+    if (error.sqlstate or "")[:2] in _REJECTING:
+        # The server's words may quote the value.
+        return StoreRejected(f"{where} cannot hold a value of what was to be stored ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
-    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
-        return StoreRejected(f"{where} does not take a value ({why}).")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # What fails before there is a connection bears no code.
         if _CROWDED.search(why):

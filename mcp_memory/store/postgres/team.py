@@ -250,7 +250,7 @@ class _Receipt:
         if reason := self._unfit(intake):
             self.refused |= {event.key: reason for event in intake.events}
             return
-        keys = [event.key for event in intake.events]
+        keys = list(dict.fromkeys(event.key for event in intake.events))
         others = {key for key, _ in self.tx.fetch(_OTHERS.format(marks(keys)), (self.author, *keys))}
         others |= self.owned.intersection(keys)
         self.refused |= dict.fromkeys(others, "it is someone else's")
