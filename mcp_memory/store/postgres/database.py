@@ -51,6 +51,8 @@ Result = TypeVar("Result")
 SCHEMA = "mcp_memory"
 #: Where others are told that something was written.
 CHANNEL = "mcp_memory"
+#: What is told there, in place of a name, of a role, token or session that has changed.
+ACCESS = "access"
 #: How long one statement may take, and how long it may wait for a lock, in milliseconds.
 STATEMENT_MS, LOCK_MS = 120_000, 15_000
 _CONNECT_SECONDS, _POOL = 10, 16
@@ -231,6 +233,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         #: By this, others' news are told from our own.
         self._name = secrets.token_hex(8)
         self._heard = self._told = 0
+        #: How often someone's role, tokens or sessions have changed.
+        self.access_changes = 0
         self._listening, self._ending = threading.Event(), threading.Event()
         #: Set while the server cannot be connected to, for longer than it takes to start anew.
         self._away = threading.Event()
@@ -364,10 +368,14 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                     self._away.clear()
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._heard, self._told = (n + self._listening.is_set() for n in (self._heard, self._told))
+                    self.access_changes += 1
                     self._listening.set()
                     self._away.clear()
                     while not self._ending.is_set():
                         for one in connection.notifies(timeout=1.0, stop_after=1):
+                            if one.payload == ACCESS:
+                                self.access_changes += 1
+                                continue
                             self._told += 1
                             self._heard += one.payload != self._name
             except psycopg.Error:

@@ -75,6 +75,8 @@ HEADERS = {
 }
 #: How often a page that is open looks for something new.
 LOOK_SECONDS = 1.0
+#: After so many looks at which nothing was new, what waits is told all the same.
+_IDLE_LOOKS = 15
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
 _LIVE = 30
@@ -286,11 +288,17 @@ class Site:
         seen = _position(since) or await app.store.position()
         yield "retry: 2000\n\n"
         idle = 0
+        version: tuple[object, int] | None = None
         while True:
             app = await self.app(request)
-            now = await app.store.position()
             idle += 1
-            if _place(now) == _place(seen) and idle % 15:
+            # A server tells of what is written, so that to have a page open asks it for nothing meanwhile.
+            changes = app.whole.store, await app.store.changes(own=True)
+            if changes == version and idle % _IDLE_LOOKS:
+                await anyio.sleep(LOOK_SECONDS)
+                continue
+            version, now = changes, await app.store.position()
+            if _place(now) == _place(seen) and idle % _IDLE_LOOKS:
                 await anyio.sleep(LOOK_SECONDS)
                 continue
             here = await self.answers(request)
