@@ -9,6 +9,7 @@ import hmac
 import secrets
 from dataclasses import asdict
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -16,9 +17,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from mcp_memory.app import App
-from mcp_memory.errors import NotFound
+from mcp_memory.errors import NotFound, TooLarge
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.surfaces.team.identity import current
+from mcp_memory.surfaces.team.incoming import received
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
 from mcp_memory.surfaces.web.routes import HEADERS, Site, environment
 from mcp_memory.surfaces.web.views import Data
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 LOGGED_IN = "mcp_memory.logged_in"
 #: How long a browser stays logged in, and how many rows of the audit are shown.
 _SESSION_SECONDS, _ROWS = 12 * 3600, 200
+#: The form that asks for a token may come from anyone.
+_FORM_BYTES = 16_384
 
 
 class Door(Access):
@@ -94,7 +98,11 @@ class TeamSite(Site):
             return door_page()
         if not self.access.is_own("POST", request.headers):
             return door_page("Log in on this page itself.")
-        token = str((await request.form(max_files=0, max_fields=5)).get("token", "")).strip()
+        try:
+            form = parse_qs((await received(request, _FORM_BYTES)).decode("latin-1"), max_num_fields=5)
+        except (TooLarge, ValueError):
+            return door_page("This is no token.")
+        token = form.get("token", [""])[0].strip()
         store, now_ms = await self._team.register(), self._team.now_ms()
         viewer = await store.viewer_of(token, now_ms) if token else None
         if viewer is None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -282,3 +283,28 @@ async def test_lists_of_projects_are_bounded(tmp_path: Path) -> None:
         front = (await bob.get("/")).text
         assert front.count('<li class="row" data-item><a class="main" href="/?project=') == MAX_LISTED
         assert "and 20 more" in front
+
+
+async def test_a_stranger_s_form_is_read_no_further_than_a_token_may_reach(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk:
+        read = 0
+
+        async def receive() -> dict[str, Any]:
+            nonlocal read
+            read += 1
+            return {"type": "http.request", "body": b"a=" + b"x" * 10_000 + b"&", "more_body": read < 1_000}
+
+        statuses: list[int] = []
+
+        async def send(message: Any) -> None:
+            statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+        headers = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")]
+        scope = {"type": "http", "method": "POST", "path": "/enter", "query_string": b"", "headers": headers}
+        scope |= {"scheme": "http", "server": ("127.0.0.1", 80), "client": ("10.0.0.9", 1), "root_path": ""}
+        await desk.guard(scope, receive, send)
+        assert (statuses, read) == ([401], 2)
+        async with desk.client() as stranger:
+            many = "&".join(f"a{n}=1" for n in range(99)).encode()
+            own = {"origin": str(stranger.base_url)}
+            assert (await stranger.post("/enter", content=many, headers=own)).status_code == 401
