@@ -71,6 +71,8 @@ class Verifier(TokenVerifier):
         self._version = 0
 
     async def verify_token(self, token: str) -> AccessToken | None:
+        if token.startswith(_BROWSER):  # so would a browser's session be named, which opens pages alone
+            return None
         return await self._verify(token, lambda store, now_ms: store.viewer_of(token, now_ms))
 
     async def verify_session(self, session: str) -> AccessToken | None:

@@ -308,3 +308,14 @@ async def test_a_stranger_s_form_is_read_no_further_than_a_token_may_reach(tmp_p
             many = "&".join(f"a{n}=1" for n in range(99)).encode()
             own = {"origin": str(stranger.base_url)}
             assert (await stranger.post("/enter", content=many, headers=own)).status_code == 401
+
+
+async def test_a_browser_s_session_is_no_token(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "ada") as ada:
+        assert (await ada.get("/notes")).status_code == 200
+        [session] = ada.cookies.values()
+        async with desk.client() as stranger:
+            for token in (session, f"browser {session}"):
+                for path in ("/team/me", "/notes"):
+                    told = await stranger.get(path, headers={"authorization": f"Bearer {token}"})
+                    assert told.status_code == 401
