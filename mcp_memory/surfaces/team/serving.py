@@ -175,6 +175,9 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
             f"{host} can be reached from other machines, and tokens must not go there unencrypted. Give --tls-cert and "
             "--tls-key, or --behind-proxy if a reverse proxy before it speaks TLS."
         )
+    connection = TeamConnection.bounded(
+        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
+    )
     listener, memory = listen(host, options.port, allow), TeamMemory(settings)
     memory.greeted()  # no client is waited for: it is opened now, and what is wrong with it is told now
     app = team_app(memory, allow, behind_proxy=options.behind_proxy)
@@ -186,9 +189,6 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
         f"Laptops join with `mcp-memory team join {base}`; browsers log in there",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
-    connection = TeamConnection.bounded(
-        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
-    )
     await run_until_signal(server_of(app, connection, proxy_headers=False), listener, memory)
 
 
