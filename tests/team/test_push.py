@@ -16,6 +16,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachable
+from mcp_memory.store.postgres import team as team_store
 from mcp_memory.store.sharing_port import Chosen, Waiting
 from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.team import push as pushing
@@ -315,6 +316,24 @@ async def test_what_repeats_itself_is_not_taken_for_a_bomb(tmp_path: Path) -> No
         await sharing(ada, *lines)
         assert (await ada.pusher.push()).new == len(lines)
         assert {status for _, status in ada.line.requests} == {200}
+
+
+async def test_a_laptop_with_many_projects_shares_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server begins a few at a time, so the laptop sends smaller portions."""
+    monkeypatch.setattr(team_store, "MAX_NEW_PROJECTS", 2)
+    names = [f"project-{number}" for number in range(7)]
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await ada.say(
+            *(
+                said(f"Of {name}.", f"2026-03-02T09:0{n}:00Z", session=name, project=name)
+                for n, name in enumerate(names)
+            )
+        )
+        for name in names:
+            await ada.app.store.share(Chosen(project=name), 0, dry_run=False)
+        assert await ada.pusher.push() == Pushed(new=7)
+        assert await desk.store.slugs() == names
+        assert {status for _, status in ada.line.requests} == {200, 413}
 
 
 async def test_of_several_processes_one_sends(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ Result = TypeVar("Result")
 SCHEMA = "mcp_memory"
 #: Where others are told that something was written.
 CHANNEL = "mcp_memory"
+#: What is told there, in place of a name, of a role, token or session that has changed.
+ACCESS = "access"
 #: How long one statement may take, and how long it may wait for a lock, in milliseconds.
 STATEMENT_MS, LOCK_MS = 120_000, 15_000
 _CONNECT_SECONDS, _POOL = 10, 16
@@ -75,6 +77,8 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
+_REJECTED_CLASSES = ("22", "54")
 #: What the server says of tables that are not those of this version.
 _UNLIKE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
 _TOGETHER = 100
@@ -98,8 +102,6 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
-#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
-_REJECTED_CLASSES = ("22", "54")
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):.*@")
@@ -235,6 +237,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         #: By this, others' news are told from our own.
         self._name = secrets.token_hex(8)
         self._heard = self._told = 0
+        #: How often someone's role, tokens or sessions have changed.
+        self.access_changes = 0
         self._listening, self._ending = threading.Event(), threading.Event()
         #: Set while the server cannot be connected to, for longer than it takes to start anew.
         self._away = threading.Event()
@@ -397,10 +401,14 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                     self._away.clear()
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._heard, self._told = (n + self._listening.is_set() for n in (self._heard, self._told))
+                    self.access_changes += 1
                     self._listening.set()
                     self._away.clear()
                     while not self._ending.is_set():
                         for one in connection.notifies(timeout=1.0, stop_after=1):
+                            if one.payload == ACCESS:
+                                self.access_changes += 1
+                                continue
                             self._told += 1
                             self._heard += one.payload != self._name
             except psycopg.Error:
@@ -473,7 +481,7 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         )
     if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
         # The server's words may quote the value.
-        return StoreRejected(f"{where} does not take a value that it was given ({type(error).__name__}).")
+        return StoreRejected(f"{where} cannot hold a value of what was to be stored ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

@@ -36,6 +36,8 @@ _SPELLED = (
     (re.compile(r" INDEXED BY \w+"), ""),
     (re.compile(r"group_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),
 )
+#: A placeholder by number; a percent sign of a text is written twice.
+_BY_NUMBER = re.compile(r"(?<!%)(?:%%)*%\(p\d+\)s")
 #: A truth that SQLite takes from any value.
 _PINNED = "json_extract(e.metadata, '$.pin')"
 #: The first of an array of names, as the index on it spells it. A cast to jsonb would refuse some texts.
@@ -93,7 +95,8 @@ def bound(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any] 
     if isinstance(values, Mapping):
         return {name: storable(value) for name, value in values.items()}
     held = [storable(value) for value in values]
-    return {f"p{number}": value for number, value in enumerate(held, 1)} if "%(p" in sql else held
+    is_numbered = "%(p" in sql and _BY_NUMBER.search(sql)
+    return {f"p{number}": value for number, value in enumerate(held, 1)} if is_numbered else held
 
 
 def storable(value: Any) -> Any:
