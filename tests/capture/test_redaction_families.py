@@ -106,6 +106,11 @@ HANDED = [
     ('<Input type="password" defaultValue="{}" />', P),
     ("<input type=password value={}>", P),
     ("use {} as the root password", P),
+    ("enter {} when asked for the password", P),
+    ("type {} at the password prompt", P),
+    ("tn.read_until(b'Password: ')\ntn.write(b'{}\\n')", P),
+    ("ssh-keygen -t ed25519 -N '{}' -f k", WORD),
+    ("snmpwalk -v3 -u me -A {} host", P),
     ("Use `{}` as the new root password for now.", P),
     ("set {} as my database admin password, please", P),
     ("SECRET_KEY = b'{}'", r"\x38\xf1\x0c\x9e\x11\xd2\x7a\x44"),
@@ -205,11 +210,11 @@ def test_a_type_argument_that_is_closed_like_a_tag_is_one() -> None:
     assert redact("note<private>swordfish") == "note[redacted:private]"
 
 
-@pytest.mark.parametrize("name", ["db_pass", "userPass", "SMTP_PASS", "rootPass", "ACME_PASS"])
+@pytest.mark.parametrize("name", ["db_pass", "userPass", "SMTP_PASS", "ansible_become_pass", "ACME_PASS"])
 def test_a_pass_that_is_a_password_is_taken(name: str) -> None:
-    assert WORD not in redact(f"{name}={WORD}") or name[0].islower()
+    assert WORD not in redact(f"{name}={WORD}")
     assert P not in redact(f'{name} = "{P}"')
-    assert (WORD in redact(f'{name} = "{WORD}"')) == (name == "ACME_PASS")
+    assert WORD not in redact(f'{name} = "{WORD}"')
 
 
 def test_base_64_that_happens_to_hold_a_prefix_or_a_name_is_no_key() -> None:

@@ -102,7 +102,7 @@ def _sought(section: str, flags: int = re.ASCII) -> list[_Sought]:
 
 
 #: What several triggers of commands have in common.
-_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
+_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.", "send", "net use")
 
 
 def _grouped(rules: Iterable[_Sought], sign: Callable[[str], str]) -> list[tuple[str, list[_Sought]]]:

@@ -61,7 +61,7 @@ KEY = "key"
 
 _WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NEUTRAL, _SHOWN, _TOKEN_OF = word_list("neutral"), word_list("shown"), word_list("token of")
-_DIRECTORY_OF, _PASS_OF = word_list("directory of") | _SHOWN, word_list("pass of")
+_DIRECTORY_OF, _PROGRAM_PASS = word_list("directory of") | _SHOWN, word_list("program pass")
 _KEY_OF, _PERHAPS_KEY_OF, _NO_KEY_OF = word_list("key of"), word_list("perhaps key of"), word_list("no key of")
 _PASSWORDS, _NO_KEYS = tuple(word_list("passwords")), tuple(word_list("no keys"))
 
@@ -81,8 +81,8 @@ def classify(name: str) -> Named:
         return Named("password", before not in _SHOWN)
     if last in ("pass", "pw", "psk", "pwd"):
         # Alone these may be what a test did, the width of a page, or the directory at hand; a pass, one over a program.
-        of_password = before in _PASS_OF if last == "pass" else last == "pw" or before not in _DIRECTORY_OF
-        return Named("password", bool(before) and last != "psk" and of_password)
+        others = {"pass": _PROGRAM_PASS, "pwd": _DIRECTORY_OF}.get(last, ())
+        return Named("password", bool(before) and last != "psk" and before not in others)
     if last.endswith("pw"):
         return Named("password", True)
     if last.endswith("secret"):

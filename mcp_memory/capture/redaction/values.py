@@ -283,12 +283,13 @@ OTHER = lazy(
 )
 #: "use … as the root password", "enter … into the password field".
 _AHEAD = lazy(
-    r"[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its|his|her|their)[ ])?(?:[A-Za-z][\w-]{0,20}[ ]){0,2}\Z"
+    r"[\"'`]?[ ](?:as|is|into|for|at|when[ ](?:asked|prompted)[ ]for)[ ](?:(?:the|my|your|our|a|its|his|her|their)[ ])?"
+    r"(?:[A-Za-z][\w-]{0,20}[ ]){0,2}\Z"
 )
 _AHEAD_CHARS = 80
 #: Talk that hands over a password, and the end of such a sentence behind its name.
 _TO_USE = lazy(r"\b(?:use|using|set|enter|type|try|put|take|choose|pick)[ ][\"'`]?\Z", re.I)
-_NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:for|on|in|to|now|and|please|then|of)\b")
+_NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:prompt|field|box|form|for|on|in|to|now|and|please|then|of)\b")
 _LAST = lazy(r"[\w!#-&*+./?@^~-]{8,128}\Z", re.ASCII)
 
 #: The line of a prompt that ends with a name, and what is shown in the next one.
