@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.clients import CLIENTS
-from mcp_memory.clients.claude_prompts import Letter, Message, Report, is_task_record, message_of
+from mcp_memory.clients.claude_prompts import Letter, Report, SplitMessage, is_task_record, message_of
 from mcp_memory.domain.events import Captured, EventType, Role
 
 if TYPE_CHECKING:
@@ -31,59 +31,59 @@ RECORD = json.dumps({"task_id": "b7", "description": "make", "task_type": "local
 @pytest.mark.parametrize(
     ("text", "origin", "expected"),
     [
-        ("Mend the fence.", "", Message("Mend the fence.")),
-        (REPORT, "", Message(reports=(Report("a1b2c3", 'Agent "Audit" finished', FOUND),))),
-        (DONE, "", Message(reports=(Report("b7", 'Background command "make 2>&1" completed (exit code 0)', ""),))),
+        ("Mend the fence.", "", SplitMessage("Mend the fence.")),
+        (REPORT, "", SplitMessage(reports=(Report("a1b2c3", 'Agent "Audit" finished', FOUND),))),
+        (DONE, "", SplitMessage(reports=(Report("b7", 'Background command "make 2>&1" completed (exit code 0)', ""),))),
         (
             f"{DONE}\nRead the output file to retrieve the result: /tmp/b7.output",
             "",
-            Message(reports=(Report("b7", 'Background command "make 2>&1" completed (exit code 0)', ""),)),
+            SplitMessage(reports=(Report("b7", 'Background command "make 2>&1" completed (exit code 0)', ""),)),
         ),
         (
             f"{REPORT}\nFull transcript available at: /tmp/a1b2c3.output\nNow paint it.",
             "",
-            Message("Now paint it.", reports=(Report("a1b2c3", 'Agent "Audit" finished', FOUND),)),
+            SplitMessage("Now paint it.", reports=(Report("a1b2c3", 'Agent "Audit" finished', FOUND),)),
         ),
-        (f"{DONE}\n{DONE}", "", Message(reports=(message_of(DONE).reports * 2))),
-        ("<ci-monitor-event>The check failed.</ci-monitor-event>", "", Message(notices=("The check failed.",))),
-        ("<some-event kind='x'>It rains.</some-event>", "", Message(notices=("It rains.",))),
-        ("<x-gate>What is this?</x-gate>", "human", Message("<x-gate>What is this?</x-gate>")),
-        ("<x-gate>open</x-gate> fails, why?", "", Message("<x-gate>open</x-gate> fails, why?")),
-        ("<b>Mend</b>", "", Message("<b>Mend</b>")),
-        ("<user_task>Mend it.</user_task>", "", Message("<user_task>Mend it.</user_task>")),
-        ("<task-notification>never closed", "", Message("<task-notification>never closed")),
-        ("<system-reminder>Be brief.</system-reminder>\nMend it.", "human", Message("Mend it.")),
-        ("<bash-input>git status</bash-input>", "", Message(command="git status")),
-        ("<bash-stdout>clean</bash-stdout><bash-stderr></bash-stderr>", "", Message()),
-        ("<local-command-stdout>Bye!</local-command-stdout>", "", Message()),
-        ("Stop hook feedback:\nRun the tests.", "", Message()),
+        (f"{DONE}\n{DONE}", "", SplitMessage(reports=(message_of(DONE).reports * 2))),
+        ("<ci-monitor-event>The check failed.</ci-monitor-event>", "", SplitMessage(notices=("The check failed.",))),
+        ("<some-event kind='x'>It rains.</some-event>", "", SplitMessage(notices=("It rains.",))),
+        ("<x-gate>What is this?</x-gate>", "human", SplitMessage("<x-gate>What is this?</x-gate>")),
+        ("<x-gate>open</x-gate> fails, why?", "", SplitMessage("<x-gate>open</x-gate> fails, why?")),
+        ("<b>Mend</b>", "", SplitMessage("<b>Mend</b>")),
+        ("<user_task>Mend it.</user_task>", "", SplitMessage("<user_task>Mend it.</user_task>")),
+        ("<task-notification>never closed", "", SplitMessage("<task-notification>never closed")),
+        ("<system-reminder>Be brief.</system-reminder>\nMend it.", "human", SplitMessage("Mend it.")),
+        ("<bash-input>git status</bash-input>", "", SplitMessage(command="git status")),
+        ("<bash-stdout>clean</bash-stdout><bash-stderr></bash-stderr>", "", SplitMessage()),
+        ("<local-command-stdout>Bye!</local-command-stdout>", "", SplitMessage()),
+        ("Stop hook feedback:\nRun the tests.", "", SplitMessage()),
         (
             "[SYSTEM NOTIFICATION - NOT USER INPUT]\nIt rains.",
             "",
-            Message(notices=("[SYSTEM NOTIFICATION - NOT USER INPUT]\nIt rains.",)),
+            SplitMessage(notices=("[SYSTEM NOTIFICATION - NOT USER INPUT]\nIt rains.",)),
         ),
-        ("It rains.", "task-notification", Message(notices=("It rains.",))),
-        (RECORD, "", Message(notices=(RECORD,))),
+        ("It rains.", "task-notification", SplitMessage(notices=("It rains.",))),
+        (RECORD, "", SplitMessage(notices=(RECORD,))),
         (
             '<teammate-message teammate_id="team-lead" summary="Fence">\nMend the fence.\n</teammate-message>',
             "",
-            Message(letters=(Letter("team-lead", "Mend the fence."),)),
+            SplitMessage(letters=(Letter("team-lead", "Mend the fence."),)),
         ),
         (
             '<teammate-message teammate_id="team-lead">\n{"type":"task_assignment","subject":"Mend","description":"All '
             'gates"}\n</teammate-message>',
             "",
-            Message(letters=(Letter("team-lead", "Mend\nAll gates"),)),
+            SplitMessage(letters=(Letter("team-lead", "Mend\nAll gates"),)),
         ),
-        ('<teammate-message teammate_id="b">{"type":"idle_notification"}</teammate-message>', "", Message()),
+        ('<teammate-message teammate_id="b">{"type":"idle_notification"}</teammate-message>', "", SplitMessage()),
         (
             '<scheduled-task name="daily">Water it.</scheduled-task>',
             "",
-            Message(letters=(Letter("daily", "Water it."),)),
+            SplitMessage(letters=(Letter("daily", "Water it."),)),
         ),
     ],
 )
-def test_a_user_message_is_split_by_who_speaks_in_it(text: str, origin: str, expected: Message) -> None:
+def test_a_user_message_is_split_by_who_speaks_in_it(text: str, origin: str, expected: SplitMessage) -> None:
     assert message_of(text, origin) == expected
 
 

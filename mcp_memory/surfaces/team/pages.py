@@ -21,7 +21,7 @@ from mcp_memory.errors import NotFound
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.surfaces.team.identity import current
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
-from mcp_memory.surfaces.web.forms import LOGIN_BYTES, read_form
+from mcp_memory.surfaces.web.form_data import LOGIN_BYTES, read_form
 from mcp_memory.surfaces.web.routes import HEADERS, Site, environment
 from mcp_memory.surfaces.web.views import Data
 from mcp_memory.surfaces.web.writes import fields

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.surfaces.server import Memory
 from mcp_memory.surfaces.web.access import COOKIE_SECONDS, LINK_SECONDS, LocalAccess
-from mcp_memory.surfaces.web.forms import LOGIN_BYTES, read_form
+from mcp_memory.surfaces.web.form_data import LOGIN_BYTES, read_form
 from mcp_memory.surfaces.web.routes import Site, bare, closed_door
 from mcp_memory.surfaces.web.writes import fields
 

@@ -16,7 +16,7 @@ from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, wish_of
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
-from mcp_memory.surfaces.web.forms import FORM_BYTES, read_form
+from mcp_memory.surfaces.web.form_data import FORM_BYTES, read_form
 from mcp_memory.surfaces.web.views import Asked, Data
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from mcp_memory.config import Settings
 from mcp_memory.surfaces.web.access import COOKIE_SECONDS, IDLE_SECONDS, LocalAccess, SessionFiles
-from mcp_memory.surfaces.web.forms import read_form
+from mcp_memory.surfaces.web.form_data import read_form
 from mcp_memory.surfaces.web.local import LocalSite
 from tests.surfaces.web.conftest import BASE, TOKEN, reading
 
