@@ -16,7 +16,7 @@
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
     │   ├── StoreNewer          a later version wrote it
-    │   ├── StoreRejected       it does not take a value, now or later
+    │   ├── StoreRejected       it cannot hold a value, however often it is tried
     │   ├── StoreReplaced       another file has its name, or none
     │   └── StoreUnreachable    the server that has it cannot be reached, or refuses us
     ├── LeaseLost               another process took over the pipeline
@@ -155,7 +155,7 @@ class StoreNewer(StoreError):
 
 
 class StoreRejected(StoreError):
-    """The database does not take a value: written again, it would be refused again."""
+    """The database cannot hold a value: it is too long, or of a form that it does not take."""
 
 
 class StoreReplaced(StoreError):
@@ -268,15 +268,17 @@ class ModelPaused(SummarizerError):
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Hand on a fault as it was raised: a task group wraps what its body or its tasks raise."""
+    """Raise a fault, or a single error, as it was raised: a task group wraps what its body or its tasks raise."""
     try:
         yield
     except BaseExceptionGroup as group:
         faults, others = group.split(MemoryFault)
-        if faults is None or others is not None:
+        if faults is not None and others is not None:
             raise
-        first: BaseException = faults
+        first: BaseException = group
         while isinstance(first, BaseExceptionGroup):
+            if faults is None and len(first.exceptions) > 1:
+                raise
             first = first.exceptions[0]
         raise first from first.__cause__
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture.hook import CLAUDE_CODE
-from mcp_memory.clients.claude_prompts import HUMAN, LEAD, Letter, Message, is_task_record, message_of
+from mcp_memory.clients.claude_prompts import (
+    HUMAN,
+    LEAD,
+    Message,
+    client_events,
+    is_task_record,
+    message_of,
+)
 from mcp_memory.clients.claude_tools import (
     TASK_LIST,
     blocks_text,
@@ -45,7 +52,7 @@ from mcp_memory.clients.lines import (
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.clients.replies import CARRY_OUT, PLAN, REJECTED, refusal
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
 _SILENT = (
@@ -94,26 +101,7 @@ def _prompt(call: HookCall) -> Reading | None:
     key = f"prompt:{name}" if name else f"hook:{call.ms}"
     asked = message.words or "\n\n".join(letter.text for letter in message.letters if letter.sender == LEAD)
     reading = call.message(asked, EventType.USER_MESSAGE, key, (name,))
-    return replace(reading, fallback=tuple(_from_client(call, message)))
-
-
-def _from_client(origin: Origin, message: Message, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
-    """What background tasks and the client say in a user message.
-
-    One notification stands in several lines, and a subagent's own file has its answer too: so the keys have no line.
-    """
-    notices = list(message.notices)
-    for report in message.reports:
-        if report.task_id and report.result:
-            facts = {**origin.facts, "agent_id": report.task_id, "sidechain": True}
-            yield replace(origin, facts=facts).event(
-                f"agent-stop:{report.task_id}", EventType.SUBAGENT_STOP, report.result, source_ids
-            )
-        elif report.summary:
-            notices.append(report.summary)
-    for notice in notices:
-        event = origin.event(f"notice:{digest(notice)}", EventType.TOOL_RESULT, notice, source_ids)
-        yield replace(event, role=Role.SYSTEM)
+    return replace(reading, fallback=tuple(client_events(call, message)))
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -343,7 +331,11 @@ class _ClaudeTranscript(TranscriptReader):
                 if value.get("parentUuid") is None:
                     self.memory["side"] = names[1]
                 agent = str(self.memory.get("side") or names[1])
-        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
+        if "forkedFrom" in value:
+            self.memory["forked_from"] = names[0]
+        origin = self.memory.get("forked_from", "")
+        facts = {"forked_from": origin} if origin not in ("", names[0]) else {}
+        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, facts, value, names[1], agent)
 
     def _directory(self) -> str:
         """The directory of the first line that has one, for the lines before it; else what the file's folder names."""
@@ -401,7 +393,7 @@ class _ClaudeTranscript(TranscriptReader):
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
             content = blocks_text(object_of(line.value, "message").get("content"))
-            return self._from_team(line, message_of(content).letters)
+            return self._said(line, [Message(letters=message_of(content).letters)])
         if line.value.get("isCompactSummary") is True:
             facts = self.memory.pop("compaction", {})
             text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
@@ -417,13 +409,32 @@ class _ClaudeTranscript(TranscriptReader):
         # Whatever encloses the task of a subagent, it is what the subagent is asked.
         origin = HUMAN if line.agent else text_of(object_of(line.value, "origin"), "kind")
         messages = [message_of(text, origin) for text in texts]
-        for message in messages:
-            events += self._from_team(line, message.letters) + self._from_client(line, message)
-            events += self._ran(line, message.command)
-        text = "\n\n".join(filter(None, (message.words for message in messages)))
         if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
-            text = "[image]"
-        return [*events, *self._asked(line, text)] if text else events
+            messages = [Message("[image]")]
+        return events + self._said(line, messages)
+
+    def _said(self, line: _Line, messages: Sequence[Message]) -> list[Captured]:
+        """What one line says in the user's name.
+
+        The leader of a team asks, and a mate does where nobody has asked the session anything before. What else mates
+        report to each other is asked of nobody.
+        """
+        events: list[Captured] = []
+        asked = [message.words for message in messages if message.words]
+        senders: list[str] = []
+        for message in messages:
+            for letter in message.letters:
+                if line.agent or letter.sender == LEAD or not (asked or self.memory.get("asked")):
+                    asked.append(letter.text)
+                    senders.append(letter.sender)
+                else:
+                    events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
+            events += self._from_client(line, message) + self._ran(line, message.command)
+        return (
+            events + self._asked(line, "\n\n".join(asked), sender=", ".join(dict.fromkeys(senders)))
+            if asked
+            else events
+        )
 
     def _asked(self, line: _Line, text: str, **facts: object) -> list[Captured]:
         """A request: of the user, or of who leads a team or sends a subagent."""
@@ -445,24 +456,11 @@ class _ClaudeTranscript(TranscriptReader):
         words = f"! {command}"
         return [replace(ran, source_key=line.key(_prompt_key(line, words), words))]
 
-    def _from_team(self, line: _Line, letters: Sequence[Letter]) -> list[Captured]:
-        """Messages of team mates: the first one opens a session of which nobody asked anything, the leader's all count.
-
-        What mates report to each other is not asked of anybody.
-        """
-        events: list[Captured] = []
-        for letter in letters:
-            if line.agent or letter.sender == LEAD or not self.memory.get("asked"):
-                events += self._asked(line, letter.text, sender=letter.sender)
-            else:
-                events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
-        return events
-
     def _from_client(self, line: _Line, message: Message) -> list[Captured]:
         """What background tasks and the client say. A task may report several times, each time something else."""
         if line.agent:
             return []
-        events = list(_from_client(replace(line, facts=line.metadata()), message, (line.uuid,)))
+        events = list(client_events(replace(line, facts=line.metadata()), message, (line.uuid,)))
         for place, event in enumerate(events):
             if event.event_type is EventType.SUBAGENT_STOP:
                 name = digest(event.text)
@@ -504,7 +502,7 @@ class _ClaudeTranscript(TranscriptReader):
         content = blocks_text(queued.get("prompt")).strip()
         message = Message() if is_task_record(content) else message_of(content, origin)
         events = self._from_client(line, message)
-        if line.agent or mode not in ("", "prompt"):
+        if line.agent or mode not in ("", "prompt") or queued.get("isMeta") is True:
             return events
         events += self._ran(line, message.command)
         key = f"queued:{text_of(queued, 'source_uuid') or line.uuid}"

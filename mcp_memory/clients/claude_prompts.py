@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from mcp_memory.clients.claude_tools import INJECTED, typed, without_injected
-from mcp_memory.clients.lines import json_of, text_of
+from mcp_memory.clients.lines import Origin, digest, json_of, text_of
+from mcp_memory.domain.events import Captured, EventType, Role
 
 #: Values of a message's `origin.kind` that no person stands behind.
 _MACHINE_ORIGINS = frozenset({"task-notification", "peer", "coordinator"})
@@ -113,6 +115,25 @@ def is_task_record(text: str) -> bool:
     """Whether the text is a background task as the client puts it into the queue: JSON with the task's name."""
     value = json_of(text) if text.startswith("{") else None
     return isinstance(value, dict) and bool(text_of(value, "task_id")) and "task_type" in value
+
+
+def client_events(origin: Origin, message: Message, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
+    """What background tasks and the client say in a user message.
+
+    One notification stands in several lines, and a subagent's own file has its answer too: so the keys have no line.
+    """
+    notices = list(message.notices)
+    for report in message.reports:
+        if report.task_id and report.result:
+            facts = {**origin.facts, "agent_id": report.task_id, "sidechain": True}
+            yield replace(origin, facts=facts).event(
+                f"agent-stop:{report.task_id}", EventType.SUBAGENT_STOP, report.result, source_ids
+            )
+        elif report.summary:
+            notices.append(report.summary)
+    for notice in notices:
+        event = origin.event(f"notice:{digest(notice)}", EventType.TOOL_RESULT, notice, source_ids)
+        yield replace(event, role=Role.SYSTEM)
 
 
 def _bash_command(text: str) -> str:

@@ -192,6 +192,7 @@ class _Rollout(TranscriptReader):
             raise UnreadableLine("session_meta without an id")
         memory |= {"own": own, "session": session, "cwd": text_of(meta, "cwd")}
         memory["remote"] = normalized(text_of(meta.get("git"), "repository_url"))
+        memory["forked_from"] = text_of(meta, "forked_from_id")
         if parent or source or own not in ("", session):
             memory["agent"] = own
         if isinstance(source, str) and source in _INTERNAL:
@@ -206,6 +207,7 @@ class _Rollout(TranscriptReader):
             memory |= {"session": name[1], "own": name[1]}
         turn, agent = turn or memory.get("turn", ""), memory.get("agent", "")
         facts = {"turn_id": turn, "model": memory.get("model", ""), "agent_id": agent, "sidechain": bool(agent)}
+        facts["forked_from"] = memory.get("forked_from", "")
         cwd, remote = memory.get("cwd", ""), memory.get("remote", "")
         return Origin(_CLIENT, str(memory["session"]), ms, TRANSCRIPT, cwd, facts, remote=remote)
 

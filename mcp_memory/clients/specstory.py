@@ -23,6 +23,7 @@ from pathlib import Path
 
 from mcp_memory.capture.hook import CLAUDE_CODE, CURSOR
 from mcp_memory.clients import claude_tools, codex_tools, cursor_transcript
+from mcp_memory.clients.claude_prompts import LEAD, Message, client_events, message_of
 from mcp_memory.clients.cursor_transcript import said_key
 from mcp_memory.clients.lines import EXPORT, Origin, digest, modified_ms, rewritten, stop_event
 from mcp_memory.clients.port import BadLine, TranscriptState
@@ -33,7 +34,7 @@ from mcp_memory.domain.events import Captured, EventType
 _CODEX = "codex"
 _CLIENTS = {"claude": CLAUDE_CODE, "codex": _CODEX, "gemini": "gemini"}
 #: What was typed, as each client's own reader tells it.
-_TYPED: dict[str, Callable[[str], str]] = {CLAUDE_CODE: claude_tools.typed, _CODEX: codex_tools.typed}
+_TYPED: dict[str, Callable[[str], str]] = {_CODEX: codex_tools.typed}
 _LINE_END = re.compile(r"\r?\n")
 _SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
 _TITLE = re.compile(r"#{1,2} (.*?)[ \t]*(?:\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?|\(\d[^)]*\))?\s*$")
@@ -296,11 +297,27 @@ class _Export:
             key = self._key("compaction", digest(text))
             yield self._next().event(key, EventType.COMPACTION, claude_tools.compact_summary(text))
         elif not _NOT_TYPED.match(text) and not expanded:
-            text = _TYPED.get(self._client, cursor_transcript.typed)(text)
+            message = message_of(text) if self._client == CLAUDE_CODE else Message(self._typed(text))
+            yield from self._not_asked(message)
+            is_first = not any(name.startswith("user:") for name in self._counts)
+            asked = [letter.text for letter in message.letters if letter.sender == LEAD or is_first]
+            text = "\n\n".join(filter(None, (message.words, *asked)))
             if text and escaped:
                 self._expands_until = self._turn_ms + _AT_ONCE_MS
             if text:
                 yield self._message("user", EventType.USER_MESSAGE, text, {})
+
+    def _not_asked(self, message: Message) -> Iterator[Captured]:
+        """What the client says in a user message, and a command that the user ran."""
+        if message.reports or message.notices:
+            yield from client_events(self._next(), message)
+        given = {"command": message.command}
+        if message.command and not claude_tools.is_own("Bash", given):
+            name = self._key("", digest(f"! {message.command}")).removeprefix(":")
+            yield from claude_tools.tool_events(self._next(), name, "Bash", given, "", (), failed=False, by_user=True)
+
+    def _typed(self, text: str) -> str:
+        return _TYPED.get(self._client, cursor_transcript.typed)(text)
 
     def _tool(self, use: ToolUse) -> Iterator[Captured]:
         if use.name == "Skill":

@@ -12,7 +12,8 @@ from typing import Any
 
 from mcp_memory.capture.hook import VSCODE, is_own_tool, plain
 from mcp_memory.clients import claude_code
-from mcp_memory.clients.claude_tools import compact, said, tool_events, typed
+from mcp_memory.clients.claude_prompts import message_of
+from mcp_memory.clients.claude_tools import compact, said, tool_events
 from mcp_memory.clients.lines import (
     TRANSCRIPT,
     Origin,
@@ -102,7 +103,7 @@ class _VSCodeTranscript(TranscriptReader):
                 raise UnreadableLine("content is not text")
             is_user, name = kind == "user.message", text_of(value, "id")
             event_type = EventType.USER_MESSAGE if is_user else EventType.ASSISTANT_MESSAGE
-            text = (typed if is_user else said)(data["content"])
+            text = message_of(data["content"]).words if is_user else said(data["content"])
             key = f"line:{name or digest(f'{ms} {text}')}"
             return [origin.event(key, event_type, text, (name,))] if text else []
         return []

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcp_memory.capture.clipping import clean
+from mcp_memory.domain.storable import MAX_PLACE_CHARS, bounded_name, storable_metadata
 from mcp_memory.errors import BadId
 
 if TYPE_CHECKING:
@@ -129,6 +131,14 @@ class Captured:
     remote: str = ""
     was_note: bool = False
 
+    def __post_init__(self) -> None:
+        # The directory is left as the system names it, or it would not be found.
+        for name in ("text", "remote"):
+            object.__setattr__(self, name, clean(getattr(self, name)))
+        object.__setattr__(self, "project", bounded_name(self.project, MAX_PLACE_CHARS))
+        object.__setattr__(self, "source_ids", tuple(map(clean, self.source_ids)))
+        object.__setattr__(self, "metadata", storable_metadata(self.metadata))
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -157,6 +167,18 @@ class Event:
     @property
     def event_id(self) -> str:
         return ulid(self.timestamp_ms, self.key)
+
+    def storable(self) -> Event:
+        """Return the event as every database can hold it: itself, if it is so already."""
+        wanted: dict[str, Any] = {
+            "client": bounded_name(self.client),
+            "session_id": bounded_name(self.session_id),
+            "text": clean(self.text),
+            "source_ids": tuple(map(bounded_name, self.source_ids)),
+            "metadata": storable_metadata(self.metadata),
+        }
+        changed = {name: value for name, value in wanted.items() if value != getattr(self, name)}
+        return replace(self, **changed) if changed else self
 
     @property
     def source_id(self) -> str:
@@ -208,6 +230,11 @@ class Intake:
     label: str = ""
     remote: str = ""
     author: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(event.storable() for event in self.events))
+        for name in ("root", "label", "remote"):
+            object.__setattr__(self, name, bounded_name(getattr(self, name), MAX_PLACE_CHARS))
 
 
 #: What was said, in contrast to what tools and the client did.

@@ -15,7 +15,7 @@ from pathlib import Path
 from mcp_memory.domain.nodes import BriefSource, Stale
 from mcp_memory.domain.records import Account
 from mcp_memory.domain.segments import Cutting, SegmentJob
-from mcp_memory.errors import UPDATE, MemoryFault, SummarizerError
+from mcp_memory.errors import UPDATE, MemoryFault, StoreRejected, SummarizerError
 
 
 class Stage(StrEnum):
@@ -39,6 +39,8 @@ class Failure:
     reason: str
     session: int | None = None
     project: int | None = None
+    #: Who wanted a session's record.
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,14 @@ def _named(stage: Stage, works: Sequence[FailedWork]) -> str:
 
 def is_failure_of_one(error: Exception) -> bool:
     """Return whether an error concerns the work in hand alone; others, such as a full disk, concern all of it."""
-    return not isinstance(error, MemoryFault) or isinstance(error, SummarizerError)
+    return not isinstance(error, MemoryFault) or isinstance(error, SummarizerError | StoreRejected)
 
 
 def failure_reason(error: Exception) -> str:
     """Return the kind of an error and where it was raised, without its message, which may quote what was said."""
-    if isinstance(error, SummarizerError) and not isinstance(error.__cause__, Exception):
-        return str(error)
     cause = error.__cause__ if isinstance(error, SummarizerError) and isinstance(error.__cause__, Exception) else error
+    if isinstance(cause, MemoryFault):
+        return str(cause)
     frames = traceback.extract_tb(cause.__traceback__)
     where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(cause).__name__}{where}"
@@ -117,7 +119,7 @@ def segment_failure(job: SegmentJob, error: Exception) -> Failure:
 
 def record_failure(account: Account, error: Exception) -> Failure:
     name, mark = str(account.session), str(account.seq)
-    return Failure(Stage.RECORD, name, mark, failure_reason(error), session=account.session)
+    return Failure(Stage.RECORD, name, mark, failure_reason(error), session=account.session, asked=account.asked)
 
 
 def period_failure(stale: Stale, error: Exception) -> Failure:

@@ -35,6 +35,8 @@ class Viewer:
 
     name: str
     role: str = MEMBER
+    #: When the token or session expires that told it.
+    expires_ms: int = field(default=0, compare=False)
 
     @property
     def writes(self) -> bool:

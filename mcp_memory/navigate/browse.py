@@ -183,6 +183,14 @@ async def session_name(reader: ReadStore, given: str) -> str:
     return found[0] if len(found) == 1 else name
 
 
+async def kept_session(reader: ReadStore, given: str) -> str:
+    """The name of a session; if others keep all of its events, that of the last of them."""
+    name = await session_name(reader, given)
+    if origins := await reader.continues(name):
+        return name if name in await reader.sessions(name, 2) else origins[-1]
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """The top of the table: the latest years, months and days, newest first; of a topic those that speak of it most.

@@ -53,7 +53,7 @@ from mcp_memory.errors import (
     listed,
 )
 from mcp_memory.navigate.answers import Answers, valid_budget
-from mcp_memory.navigate.browse import ALL, Reach, grip_key, ref_of, session_name
+from mcp_memory.navigate.browse import ALL, Reach, grip_key, kept_session, ref_of
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.search.hits import attributed
 
@@ -253,7 +253,7 @@ class Contexts:
         try:
             return await self._words(parse_ulid(name)[1], name, scope)
         except (BadId, NotFound):
-            session_id = await session_name(self.answers.reader, name)
+            session_id = await kept_session(self.answers.reader, name)
         tail = await self.answers.reader.events(EventQuery(session_id=session_id, types=MESSAGES, last=1))
         segment = await self.answers.reader.last_segment(session_id)
         if not tail and segment is None:

@@ -13,7 +13,7 @@ from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
 from mcp_memory.navigate.answers import Answers, at_one_moment, valid_budget
-from mcp_memory.navigate.browse import session_name
+from mcp_memory.navigate.browse import kept_session
 from mcp_memory.navigate.rendering import Page, aside
 from mcp_memory.navigate.shapes import event_shape, iso, picked
 
@@ -29,12 +29,14 @@ class SessionView:
     records: list[Record]
     tail: list[Event]
     own_summary: Event | None
+    #: The sessions that it resumed or forked, which keep what was said before.
+    continues: tuple[str, ...] = ()
 
 
 @at_one_moment
 async def session_view(here: Answers, session_id: str) -> SessionView:
     """All that is shown of a session, by its name."""
-    name = await session_name(here.reader, session_id)
+    name = await kept_session(here.reader, session_id)
     tail = await here.reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
     records = await here.reader.records(name, None)
     if not tail and not records:
@@ -42,7 +44,8 @@ async def session_view(here: Answers, session_id: str) -> SessionView:
     project = tail[-1].project if tail else ""
     (await here.view()).admit(project)
     own = await here.reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
-    return SessionView(name, project, records, tail, own[0] if own else None)
+    continues = tuple(await here.reader.continues(name))
+    return SessionView(name, project, records, tail, own[0] if own else None, continues)
 
 
 async def session_text(answers: Answers, session_id: str, budget: int) -> Page:
@@ -70,6 +73,8 @@ async def session_page(answers: Answers, session_id: str, budget: int) -> tuple[
         last = view.records[-1]
         lines = [f"{named[-1]}, by {last.written_by}:", *(safe(line, _GIST) for line in body_lines(last.body))]
         pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
+    for origin in view.continues:
+        pieces.append(aside(f"Continues session {safe(origin, 80)}, where what was said before is kept.", rank=0))
     own = view.own_summary
     if own:
         grip = short_grip_id(own.key)
@@ -111,6 +116,7 @@ def session_shape(view: SessionView, tokens: int) -> dict[str, Any]:
         "tail": [event_shape(event) for event in view.tail],
         "tokens": tokens,
         "own_summary": event_shape(view.own_summary) if view.own_summary else None,
+        **({"continues": list(view.continues)} if view.continues else {}),
     }
 
 

@@ -25,7 +25,16 @@ from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.projects import PlaceName
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
-from mcp_memory.pipeline.ingest import Cleared, Intaker, by_session, checkpoint_name, is_enough, portions
+from mcp_memory.pipeline.ingest import (
+    Cleared,
+    Intaker,
+    add_each,
+    by_session,
+    checkpoint_name,
+    is_enough,
+    portions,
+    prepare_each,
+)
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Store, Trial
 
@@ -53,6 +62,9 @@ class _Batch:
 
     captured: list[Captured] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
+    #: From which file and line each comes, and the same by the event's key once it has one.
+    origins: list[tuple[str, int]] = field(default_factory=list)
+    origin_of: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
     intakes: list[Intake] = field(default_factory=list)
     read: int = 0
@@ -106,8 +118,10 @@ async def _store(log: Store, inbox: Inbox, trial: Trial | None, batch: _Batch, r
     """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
     result.notes += sum(event.was_note for event in batch.captured)
+    refused: dict[bytes, str] = {}
     if trial is None:
-        added = await log.add(batch.intakes)
+        added, refused = await add_each(log, batch.intakes)
+        result.skipped += [BadLine(*batch.origin_of[key], reason) for key, reason in refused.items()]
         await inbox.settle(checkpoints=batch.positions)
     else:
         fresh = await trial(batch.intakes)
@@ -117,7 +131,7 @@ async def _store(log: Store, inbox: Inbox, trial: Trial | None, batch: _Batch, r
             result.projects[(intake.root or intake.label).removeprefix("label:")] += len(intake.events)
             result.months.update(local_day(event.timestamp_ms, UTC).isoformat()[:7] for event in intake.events)
     result.events_new += added
-    result.events_known += sum(len(intake.events) for intake in batch.intakes) - added
+    result.events_known += sum(len(intake.events) for intake in batch.intakes) - added - len(refused)
 
 
 @dataclass(slots=True)
@@ -147,20 +161,42 @@ class _Importer:
         for batch in chain(self._batches(), [None]):
             counted = None
             if batch:
-                texts = self.intaker.clear(batch.captured)
+                texts = self._clear(batch)
                 counted = batch, texts, counting.submit(self.intaker.count, batch.captured, texts)
             if waiting:
-                done, texts, future = waiting
-                events = self.intaker.events(done.captured, texts, future.result())
-                done.intakes = by_session(events, partial(self._place, done.captured))
-                yield done
+                yield self._ready(*waiting)
             waiting = counted
+
+    def _clear(self, batch: _Batch) -> list[Cleared]:
+        try:
+            return self.intaker.clear(batch.captured)
+        except Exception:
+            self._leave_out(batch)
+            return self.intaker.clear(batch.captured)
+
+    def _ready(self, batch: _Batch, texts: list[Cleared], counted: Future[list[int]]) -> _Batch:
+        try:
+            events = self.intaker.events(batch.captured, texts, counted.result())
+        except Exception:
+            self._leave_out(batch)
+            events = self.intaker.prepare(batch.captured)
+        batch.origin_of = {event.key: origin for event, origin in zip(events, batch.origins, strict=True)}
+        batch.intakes = by_session(events, partial(self._place, batch.captured))
+        return batch
+
+    def _leave_out(self, batch: _Batch) -> None:
+        """Report the events that cannot be prepared, and go on with the others."""
+        kept, odd = prepare_each(self.intaker, batch.captured)
+        batch.bad += [BadLine(*batch.origins[index], reason) for index, reason in odd.items()]
+        batch.captured = [batch.captured[index] for index, _ in kept]
+        batch.origins = [batch.origins[index] for index, _ in kept]
 
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
         for client, path in self.sources:
             for part in portions(client, path, self.saved.get(path, {})):
                 batch.captured += part.events
+                batch.origins += [(str(path), line) for line in part.lines]
                 batch.bad += part.bad
                 if path not in self.passing:
                     batch.positions[checkpoint_name(path)] = part.position

@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field
-from itertools import accumulate
+from dataclasses import asdict, astuple, dataclass, field, replace
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,11 @@ from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, Intake, Role, event_key, opaque
+from mcp_memory.domain.failures import failure_reason
+from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.projects import PlaceName
+from mcp_memory.domain.storable import bounded_name
+from mcp_memory.errors import StoreRejected
 from mcp_memory.store.inbox_port import Inbox, InboxRow, Payload
 from mcp_memory.store.port import Share, Store
 
@@ -67,7 +71,7 @@ class Intaker:
     def clear(self, captured: Sequence[Captured]) -> list[Cleared]:
         """The texts without secrets and no longer than the limit, and whether they were cut."""
         most = self.max_event_bytes
-        texts = [clip(redact(looked_through(clean(item.text), most)), most) for item in captured]
+        texts = [clip(redact(looked_through(item.text, most)), most) for item in captured]
         # White space alone says nothing: such an event is kept for its time, without a text.
         return [(Clean(text if text.strip() else ""), cut) for text, cut in texts]
 
@@ -91,7 +95,7 @@ class Intaker:
                 tokens=tokens,
                 truncated=cut,
                 source_ids=tuple(map(_named, item.source_ids)),
-                metadata=redact_json(_finite(dict(item.metadata))),
+                metadata=redact_json(dict(item.metadata)),
             )
             for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
         ]
@@ -114,18 +118,7 @@ def _named(name: str) -> str:
     if _UUID.fullmatch(name):
         return name  # as most are: no secret is told by so few letters alone
     clear = redact(clean(name))
-    return clear if clear == name else f"{clear} {opaque(name)[:8]}"
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for numbers that JSON has no word for, and that no reader of the database would take."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value
+    return bounded_name(clear if clear == name else f"{clear} {opaque(name)[:8]}")
 
 
 @dataclass(slots=True)
@@ -138,6 +131,8 @@ class Done:
     nodes: int = 0
     sessions: int = 0
     indexed: int = 0
+    #: Events that the database rejects, or that cannot be prepared for it.
+    rejected: int = 0
     #: Work on a session or period that failed and was set aside.
     failed: int = 0
     #: The inbox holds more.
@@ -148,7 +143,7 @@ class Done:
         return any(astuple(self))
 
     def add(self, other: Done) -> None:
-        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed", "failed"):
+        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed", "rejected", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -177,7 +172,7 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
     rows = waiting[: max(1, sum(size <= PORTION_CHARS for size in sizes))]
     if not rows:
         return Done()
-    batch, added = _Round(), 0
+    batch, added, rejected = _Round(), 0, [0]
     seen = await inbox.checkpoint(_SEEN)
     for row in rows:
         _take(row, clients, batch, seen)
@@ -186,12 +181,13 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
         """Store what has come together so far, and in the end let go of the rows it came from."""
         taken, checkpoints = batch.events, batch.checkpoints
         batch.events, batch.checkpoints = [], {}
-        events = await to_thread.run_sync(intaker.prepare, [event for event, _ in taken])
-        count = await log.add(
-            by_session(events, lambda index: taken[index][1]),
-            compacting=batch.compacting if rows_too else (),
-            lease_token=share.token,
-        )
+        kept, odd = await to_thread.run_sync(prepare_each, intaker, [event for event, _ in taken])
+        compacting = batch.compacting if rows_too else ()
+        intakes = by_session([event for _, event in kept], lambda index: taken[kept[index][0]][1])
+        count, refused = await add_each(log, intakes, compacting=compacting, lease_token=share.token)
+        for reason in [*odd.values(), *refused.values()]:
+            logger.error("An event could not be stored and is left out: %s", reason)
+        rejected[0] += len(odd) + len(refused)
         rows = {"consumed": batch.consumed, "unknown": batch.unknown} if rows_too else {}
         await inbox.settle(**rows, checkpoints=checkpoints)
         return count
@@ -211,13 +207,52 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
                 added += await store()
                 # A file whose place has not moved would be read from its start again.
                 if share.is_over() and part.position["offset"] > saved.get("offset", 0):
-                    return Done(events=added, more=True)
+                    return Done(events=added, rejected=rejected[0], more=True)
     batch.events += batch.fallback
     # Together with the rows, or the next round would take them for repeats of themselves.
     newest = max(seen.values(), default=0)
     batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
     added += await store(rows_too=True)
-    return Done(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
+    more = len(rows) < len(waiting) or len(waiting) == BATCH
+    return Done(len(rows), added, rejected=rejected[0], more=more)
+
+
+def prepare_each(intaker: Intaker, captured: Sequence[Captured]) -> tuple[list[tuple[int, Event]], dict[int, str]]:
+    """Return the prepared events with their places in the list, and why others could not be prepared, by place."""
+    try:
+        return list(enumerate(intaker.prepare(captured))), {}
+    except Exception:
+        kept: list[tuple[int, Event]] = []
+        odd: dict[int, str] = {}
+        for index, item in enumerate(captured):
+            try:
+                kept.append((index, intaker.prepare([item])[0]))
+            except Exception as error:
+                odd[index] = failure_reason(error)
+        return kept, odd
+
+
+async def add_each(
+    log: Store,
+    intakes: Sequence[Intake],
+    *,
+    compacting: Sequence[tuple[str, str]] = (),
+    lease_token: int | None = None,
+) -> tuple[int, dict[bytes, str]]:
+    """Store events, without those that the database rejects; returns how many were new, and why which were rejected."""
+    added = 0
+
+    async def take(part: Sequence[tuple[int, Event]]) -> None:
+        nonlocal added
+        groups = groupby(part, key=itemgetter(0))
+        taken = [replace(intakes[index], events=tuple(event for _, event in group)) for index, group in groups]
+        added += await log.add(taken, compacting=compacting, lease_token=lease_token)
+
+    events = [(index, event) for index, intake in enumerate(intakes) for event in intake.events]
+    if not events:
+        return await log.add(intakes, compacting=compacting, lease_token=lease_token), {}
+    refused = await halve_rejected(events, take, StoreRejected)
+    return added, {event.key: str(error) for (_, event), error in refused}
 
 
 def is_enough(events: Sequence[Captured]) -> bool:
@@ -250,7 +285,7 @@ def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Round, seen: dic
         return
     place = row.root, row.label, row.remote
     if reading.compacting:
-        batch.compacting.append((client, reading.session_id))
+        batch.compacting.append((client, _named(reading.session_id)))
     batch.events += [(event, place) for event in reading.events]
     batch.fallback += [(event, place) for event in reading.fallback]
     if reading.transcript:
@@ -264,6 +299,8 @@ class TranscriptPart:
     events: list[Captured]
     bad: list[BadLine]
     position: dict[str, Any]
+    #: From which line each event comes.
+    lines: list[int]
 
 
 def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[TranscriptPart]:
@@ -278,6 +315,7 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
     while True:
         events: list[Captured] = []
         bad: list[BadLine] = []
+        lines: list[int] = []
         chars, failure = 0, None
         try:
             for item in items:
@@ -285,6 +323,7 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
                     bad.append(item)
                 else:
                     events.append(item)
+                    lines.append(state.line + 1)
                     chars += len(item.text)
                 if len(events) + len(bad) >= PORTION or chars >= PORTION_CHARS:
                     break
@@ -299,7 +338,7 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
             bad.append(BadLine(str(path), line, reason))
             position["failed"] = {"path": redact(str(path)), "line": line, "reason": reason, "file": _mark(path)}
         # Even with nothing found: the place after the last line is known only now.
-        yield TranscriptPart(events, bad, position)
+        yield TranscriptPart(events, bad, position, lines)
         if failure or not found:
             return
 

@@ -15,9 +15,11 @@ from functools import partial
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.failures import Failure, is_failure_of_one, period_failure
+from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.nodes import EXTRACTIVE, SO_FAR, Node, Revising, RollupSummary, Stale, Upgrade
 from mcp_memory.domain.segments import Rules, SavedCut
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
+from mcp_memory.errors import StoreRejected
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.segment import Result, counted, cut_all, write_segments
@@ -46,7 +48,7 @@ async def rollup(
     for level in UPWARD:
         while stale := await store.stale(level, BATCH):
             versions, failures = await _next_versions(stale, summarizer, zone, now_ms)
-            await store.save_rollups(_sized(versions, count_all), share.token)
+            failures += await _save(store, _sized(versions, count_all), share)
             await store.set_aside(failures, now_ms, share.token)
             written += sum(node is not None for _, node in versions)
             failed += len(failures)
@@ -80,7 +82,7 @@ async def revise(
     written, failures = await write_segments(jobs, save, summarizer, zone, count_all, now_ms, share)
     outdated = [replace(item, current_hash="") for item in periods]
     versions, failed_periods = await _next_versions(outdated, summarizer, zone, now_ms)
-    await store.save_rollups(_sized(versions, count_all), share.token, revising)
+    failures += await _save(store, _sized(versions, count_all), share, revising)
     # What an earlier revision wrote of those that failed stays.
     failures += failed_periods
     await store.set_aside(failures, now_ms, share.token, revision)
@@ -118,6 +120,17 @@ async def _next_versions(
             logger.exception("%s of %s could not be summarized and is set aside", item.ref.node_id(), item.slug)
             failures.append(period_failure(item, error))
     return versions, failures
+
+
+async def _save(
+    store: Store, versions: Sequence[tuple[Stale, Node | None]], share: Share, revising: Revising | None = None
+) -> list[Failure]:
+    """Store versions of periods; returns those that the database rejects."""
+
+    async def take(part: Sequence[tuple[Stale, Node | None]]) -> None:
+        await store.save_rollups(part, share.token, revising)
+
+    return [period_failure(item, error) for (item, _), error in await halve_rejected(versions, take, StoreRejected)]
 
 
 def _sized(versions: Sequence[tuple[Stale, Node | None]], count_all: CountAll) -> list[tuple[Stale, Node | None]]:

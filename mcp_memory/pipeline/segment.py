@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event, ulid
 from mcp_memory.domain.failures import Failure, cut_failure, is_failure_of_one, segment_failure
+from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.nodes import (
     EXTRACTIVE,
     SO_FAR,
@@ -44,7 +46,7 @@ from mcp_memory.domain.segments import (
     segment_key,
 )
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
-from mcp_memory.errors import alone
+from mcp_memory.errors import StoreRejected, alone
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.store.port import Share, Store
@@ -143,7 +145,7 @@ async def write_segments(
 
     While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
     """
-    written, failures = 0, list[Failure]()
+    written, failures, rejected = 0, list[Failure](), list[Failure]()
 
     def sized(writes: Sequence[SegmentWrite]) -> list[SegmentWrite]:
         nodes = counted([write.node for write in writes], [write.job.segment.tokens for write in writes], count_all)
@@ -154,7 +156,9 @@ async def write_segments(
     async def save() -> None:
         async with receive:
             async for writes in receive:
-                await store(await to_thread.run_sync(sized, writes), share.token)
+                ready = await to_thread.run_sync(sized, writes)
+                for write, error in await halve_rejected(ready, partial(_store_with, store, share), StoreRejected):
+                    rejected.append(segment_failure(write.job, error))
 
     with alone():
         async with anyio.create_task_group() as group, send:
@@ -177,7 +181,13 @@ async def write_segments(
                 written += len(writes)
                 if share.is_over() and written:
                     break
-    return written, failures
+    return written - len(rejected), failures + rejected
+
+
+async def _store_with(
+    store: Callable[[Sequence[SegmentWrite], int], Awaitable[None]], share: Share, writes: Sequence[SegmentWrite]
+) -> None:
+    await store(writes, share.token)
 
 
 def segment_write(

@@ -14,10 +14,11 @@ from datetime import tzinfo
 import anyio
 
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.failures import failure_reason, is_failure_of_one
 from mcp_memory.domain.nodes import EXTRACTIVE, NodeQuery, Upgrade
 from mcp_memory.domain.records import Rewrite, follow, record_key, renew
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import CapReached, MemoryFault, ModelPaused, ModelUnusable, Passing, SummarizerError
+from mcp_memory.errors import CapReached, MemoryFault, ModelPaused, ModelUnusable, Passing
 from mcp_memory.models.port import Author
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import CountAll
@@ -139,9 +140,11 @@ class Upgrades:
                 done.append(await (self._segment(job) if job.ref.level is Level.SEGMENT else self._period(job)))
         except _ELSEWHERE as error:
             self.reason = str(error)
-        except SummarizerError as error:
-            self.reason = str(error)
-            logger.warning("%s stays extractive: %s", name, error)
+        except Exception as error:
+            if not is_failure_of_one(error):
+                raise
+            self.reason = failure_reason(error)
+            logger.warning("%s stays extractive: %s", name, self.reason)
             pause_ms = _RETRY_MS * 4 ** min(job.failures, _LONGEST_RETRIES)
             until_ms = self.compactor.clock.now_ms() + pause_ms
             if isinstance(job, Rewrite):

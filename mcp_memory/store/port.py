@@ -94,6 +94,9 @@ class ReadStore(SearchIndex, Protocol):
     async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
         """The names of sessions that begin so, those that were stored last first."""
 
+    async def continues(self, session_id: str) -> list[str]:
+        """The sessions that keep what this one only repeats, since it resumed or forked them; the latest last."""
+
     async def last_segment(self, session_id: str) -> tuple[str, NodeRef] | None:
         """Project and place of a session's latest segment."""
 

@@ -46,6 +46,9 @@ class TeamRegister(Protocol):
 
     async def users(self, now_ms: int) -> list[TeamUser]: ...
 
+    def access_version(self) -> int:
+        """A number that is another one whenever someone's access may have changed, here or on another server."""
+
     async def viewer_of(self, token: str, now_ms: int) -> Viewer | None:
         """Whose token it is, as of now; None if it is no one's, has expired or was revoked."""
 

@@ -70,6 +70,8 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     upgraded |= await app.pusher.try_push()
     made = {"inbox": done.inbox, "events": done.events, "segments": done.segments, "nodes": done.nodes}
     shape = {**made, "seconds": round(time.monotonic() - started, 3), "idle": True, **upgraded}
+    if done.rejected:
+        shape["rejected"] = done.rejected
     if failures := await app.store.failures():
         shape["failed"] = [picked(work, "stage what project reason") for work in failures]
     output.result(shape if options.json else _told(shape, failures))
@@ -84,6 +86,9 @@ def _told(shape: Mapping[str, Any], failures: Sequence[FailedWork]) -> str:
     model = f" The model did not write all of it: {shape['model']}" if "model" in shape else ""
     sent = f" Sent to the team: {shape['pushed']:,}." if shape.get("pushed") else ""
     sent = f" What is shared waits: {shape['push']}" if "push" in shape else sent
+    rejected = shape.get("rejected", 0)
+    if rejected:
+        told += f"{rejected:,} {'events' if rejected > 1 else 'event'} could not be stored; the log says why. "
     if not failures:
         return f"{told}Everything is up to date.{sent}{model}"
     failed = [f"✗ {what}\n  {why}" for what, why in grouped_failures(failures)]

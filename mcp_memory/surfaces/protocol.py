@@ -296,11 +296,14 @@ class Subscriptions:
         """A stream of protocol 2026-07-28. The client is told which of its wishes can be met."""
         uris = [uri for uri in params.notifications.resource_subscriptions or () if self.server.has_document(uri)]
         honored, asker = types.SubscriptionFilter(resource_subscriptions=uris), self._memory.asker()
-        await self._watch(asker, uris)
-        try:
-            return await self._told_to(asker)[1](ctx, params.model_copy(update={"notifications": honored}))
-        finally:
-            self._leave(asker, uris)
+        with self._memory.stream_of(asker) as is_free:
+            if not is_free:
+                raise MCPError(types.INVALID_PARAMS, "You have too many streams open. Close one of them first.")
+            await self._watch(asker, uris)
+            try:
+                return await self._told_to(asker)[1](ctx, params.model_copy(update={"notifications": honored}))
+            finally:
+                self._leave(asker, uris)
 
     async def subscribe(self, ctx: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if not self.server.has_document(params.uri):

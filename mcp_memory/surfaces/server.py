@@ -265,6 +265,10 @@ class Memory:
         """All that is done within is done for whoever this was."""
         return nullcontext()
 
+    def stream_of(self, asker: Hashable) -> AbstractContextManager[bool]:
+        """Count a stream of whoever this is in for as long as it is open; False if there may be no more."""
+        return nullcontext(True)
+
     def opener(self) -> Opener:
         """How the memory is opened; called in a thread, since it imports what is heavy."""
         return partial(prepared(), served=True)

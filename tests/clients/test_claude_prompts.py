@@ -234,6 +234,12 @@ def test_the_task_that_a_leader_gives_is_the_request_of_a_mates_session(transcri
     ]
 
 
+def test_several_messages_of_a_leader_in_one_line_are_one_request(transcript: Transcript) -> None:
+    both = letter("team-lead", "Mend the fence.") + "\n\n" + letter("team-lead", "Then paint it.")
+    (asked,) = transcript.write(transcript.say("user", both)).events()
+    assert (asked.text, asked.metadata["sender"]) == ("Mend the fence.\n\nThen paint it.", "team-lead")
+
+
 def test_what_mates_report_is_no_request_of_the_leaders_session(transcript: Transcript) -> None:
     transcript.write(transcript.say("user", "Mend the fence with a team."))
     assert len(transcript.events()) == 1
@@ -320,3 +326,21 @@ def test_the_output_of_a_background_task_is_not_stored_as_json(
 ) -> None:
     call(transcript, "TaskOutput", {"task_id": "b7"}, response)
     assert [event.text for event in transcript.events()] == [f'TaskOutput: {{"task_id":"b7"}}\n{text}']
+
+
+def test_what_hooks_say_and_whole_requests_are_no_events(transcript: Transcript) -> None:
+    """The lines in which the client keeps what hooks printed, and what it sent to the model."""
+    echo = "Mind the fence."
+    line = transcript.say("user", f"Stop hook feedback:\n{echo}", isMeta=True)
+    kinds = ("api-request-blob", "api-request", "api-request-shape")
+    blobs = [{**line, "type": kind, "isMeta": False, "message": {"role": "user", "content": echo}} for kind in kinds]
+    names = ("hook_additional_context", "hook_success", "hook_blocking_error", "hook_system_message")
+    notes = [{**line, "type": "attachment", "attachment": {"type": name, "content": [echo]}} for name in names]
+    system = [
+        {**line, "type": "system", "subtype": name, "content": echo} for name in ("local_command", "informational")
+    ]
+    printed = transcript.say("user", f"<local-command-stdout>PreCompact: {echo}</local-command-stdout>")
+    side = {**line, "isSidechain": True, "agentId": "a7"}
+    unmarked = transcript.say("user", f"Stop hook feedback:\n{echo}")
+    transcript.write(line, side, *blobs, *notes, *system, printed, unmarked)
+    assert (transcript.events(), transcript.bad) == ([], [])

@@ -299,6 +299,8 @@ def test_what_a_fork_copied_belongs_to_where_it_was_said(transcript: Transcript)
     line = transcript.say("user", "Mend it.", forkedFrom={"sessionId": "s0", "messageUuid": "u0"})
     event = only(transcript.write(line).events())
     assert (event.session_id, event.source_key, event.source_ids) == ("s0", "line:u0", ("u0",))
+    own = only(transcript.write(transcript.say("user", "Go on.")).events())
+    assert ("forked_from" in event.metadata, own.session_id, own.metadata["forked_from"]) == (False, "s1", "s0")
 
 
 def test_a_line_without_a_time_has_the_time_of_the_one_before(transcript: Transcript) -> None:

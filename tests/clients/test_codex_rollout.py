@@ -315,7 +315,7 @@ def test_a_fork_tells_only_what_is_its_own(tmp_path: Path) -> None:
         line["timestamp"] = copied[0]["timestamp"]
     fork.write(*copied, fork.user("New."))
     (event,) = fork.events()
-    assert (event.session_id, event.text) == (CHILD, "New.")
+    assert (event.session_id, event.text, event.metadata["forked_from"]) == (CHILD, "New.", OWN)
 
 
 @pytest.mark.parametrize(
@@ -400,3 +400,11 @@ def test_a_declined_patch_is_refused(rollout: Rollout) -> None:
 def test_a_commit_has_its_message(rollout: Rollout) -> None:
     (event,) = rollout.write(rollout.call("git commit -m Mend"), rollout.output(WRAPPED)).events()
     assert event.text == "Bash: git commit -m Mend\nCommit message: Mend\n\nhello"
+
+
+def test_what_a_hook_sends_the_agent_back_with_is_nobodys_prompt(rollout: Rollout) -> None:
+    asked = '<hook_prompt hook_run_id="stop:0:/home/dev/.codex/hooks.json">Run the tests.</hook_prompt>'
+    rollout.write(rollout.user(asked), rollout.done("HookPrompt", text="Run the tests."))
+    retained = {"user_messages": [asked]}
+    rollout.write(rollout.line("compacted", {"message": "The fence is mended.", "retained_context": retained}))
+    assert told(rollout) == [("compaction", "The fence is mended.")]

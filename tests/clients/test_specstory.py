@@ -315,3 +315,16 @@ def test_tags_and_speakers_that_lead_nowhere_are_read_in_one_go(export: Transcri
     assert told(export, f"_**Agent**_\n\n{tags}") == [("assistant", shortened(tags))]
     quoted = "```\n" + "\n_**User**_\n" * 20_000 + "\n```"
     assert told(export, f"_**Agent**_\n\n{quoted}") == [("assistant", shortened(quoted))]
+
+
+def test_what_the_client_says_in_the_users_name_is_not_the_users(export: Transcript) -> None:
+    notified = "<task-notification>\n<task-id>a7</task-id>\n<result>Two gates.</result>\n</task-notification>"
+    page = Export().user(f"{notified}\nFull transcript available at: /tmp/a7.output")
+    page.user("<bash-input>git status</bash-input>").user("Stop hook feedback:\nRun the tests.").user("Mend it.")
+    put(export, str(page))
+    found = [(event.event_type.value, event.role.value, event.text) for event in export.events()]
+    assert found == [
+        ("subagent_stop", "system", "Two gates."),
+        ("tool_result", "tool", "Bash: git status"),
+        ("user_message", "user", "Mend it."),
+    ]

@@ -183,6 +183,16 @@ async def test_the_words_themselves_say_what_they_refuse_or_that_they_failed(tmp
     assert failed[0].startswith("2026-04-01 09:06 tool (failed) · ")
 
 
+async def test_a_script_that_failed_is_told_by_its_first_line_and_its_error(tmp_path: Path) -> None:
+    text = "Bash: set -e\ncd build\nmake all\nExit code 2\nmake: missing separator"
+    facts = {"tool": "Bash", "failed": True, "call_lines": 3}
+    ran = said(text, "2026-04-01T09:01:00Z", role="tool", session="t", metadata=facts)
+    async with memory(tmp_path) as app:
+        await learn(app, [said("Please build all parts.", "2026-04-01T09:00:00Z", session="t"), ran])
+        lines = await around(app, "build all", 0, 1)
+    assert "after: [tool 09:01] (failed): Bash: set -e → Exit code 2 make: missing separator" in lines
+
+
 async def test_failures_do_not_crowd_out_what_was_said(tmp_path: Path) -> None:
     failures = [
         said(

@@ -13,7 +13,9 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.navigate.sessions import session_page, session_shape
 from mcp_memory.pipeline.importing import import_files
+from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.surfaces.import_command import find_sources, laid_out
 from tests.support import memory
 
@@ -79,6 +81,23 @@ async def test_a_copy_that_is_imported_first_keeps_the_events(tmp_path: Path) ->
         assert (await told(app, TWO), await told(app, ONE)) == (parts(1, 2, 3), parts(4))
 
 
+async def test_a_session_says_which_one_it_continues_and_one_kept_by_another_is_found_there(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.jsonl", *lines(ONE, 1, 2)), write(tmp_path / "b.jsonl", *lines(TWO, 1, 2, 3))
+    async with memory(tmp_path / "home") as app:
+        await load(app, one, two)
+        await app.pipeline.until_idle()
+        view, page = await session_page(app.answers, TWO, 2_000)
+        assert session_shape(view, 0)["continues"] == [ONE]
+        assert f"Continues session {ONE}, where what was said before is kept." in page.text
+        assert "Change part 3." in page.text
+    async with memory(tmp_path / "other") as app:
+        await load(app, two, one)
+        await app.pipeline.until_idle()
+        view, page = await session_page(app.answers, ONE, 2_000)
+        assert view.session_id == TWO
+        assert "Change part 1." in page.text
+
+
 async def test_a_grown_copy_and_one_read_again_after_a_kill_add_nothing_twice(tmp_path: Path) -> None:
     one, two = write(tmp_path / "a.jsonl", *lines(ONE, 1, 2)), write(tmp_path / "b.jsonl", *lines(TWO, 1))
     async with memory(tmp_path / "home") as app:
@@ -101,6 +120,20 @@ async def test_a_session_resumed_live_stores_only_what_is_new(tmp_path: Path) ->
         await app.pipeline.until_idle()
         found = [text for text in await told(app, TWO) if text]
         assert ([text for text in await told(app, ONE) if text], found) == (parts(1, 2), parts(3))
+
+
+async def test_an_export_knows_the_copies_where_it_is_imported(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.jsonl", *lines(ONE, 1, 2)), write(tmp_path / "b.jsonl", *lines(TWO, 1, 2, 3))
+    exported = tmp_path / "export.jsonl"
+    async with memory(tmp_path / "home") as app:
+        await load(app, one, two)
+        with exported.open("w") as file:
+            await _lines(app, None, file, None)
+    async with memory(tmp_path / "other") as app:
+        source = [(CLIENTS["jsonl"], exported)]
+        assert (await import_files(app.store, app.inbox, source, app.intaker)).events_new == 9
+        assert await load(app, two, one) == (0, 15)
+        assert (await told(app, ONE), await told(app, TWO)) == (parts(1, 2), parts(3))
 
 
 async def test_the_lines_of_a_copy_count_as_known_in_a_dry_run(tmp_path: Path) -> None:

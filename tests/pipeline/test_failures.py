@@ -16,12 +16,14 @@ from mcp_memory.domain.nodes import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import Problem
 from mcp_memory.pipeline import loop
+from mcp_memory.store.postgres.database import PostgresDatabase
+from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql import failures as stored_failures
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces.doctor import examine
 from mcp_memory.surfaces.process_command import process
-from tests.support import all_nodes, conversation, database_of, learn, memory, said, tell
+from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 OPTIONS = Namespace(dry_run=False, json=False, rebuild=False)
@@ -133,6 +135,7 @@ async def test_a_session_that_cannot_be_compacted_keeps_no_other_from_it(tmp_pat
         assert "IndexError" in (await app.status())["compactions"]["failed"]
         app.pipeline.compactor.quick = ExtractiveSummarizer()
         assert (await process(app, OPTIONS), found(app)) == (0, [])
+        assert (await app.store.compactions()).sessions == 2
 
 
 async def test_what_an_update_cannot_summarize_again_stays_as_it_was(tmp_path: Path) -> None:
@@ -179,3 +182,62 @@ async def test_a_pipeline_that_fails_again_and_again_is_reported_until_it_works(
                     await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
         assert await sessions(app) == {"s1"}
+
+
+async def test_a_day_that_cannot_be_closed_is_set_aside_once(tmp_path: Path) -> None:
+    clock = StoppedClock("2026-03-02T10:00:00+00:00")
+    async with memory(tmp_path, clock) as app:
+        await learn(app, conversation(session="odd day"))
+        app.pipeline.summarizer = Failing()
+        clock.move(minutes=3 * 24 * 60)
+        with anyio.fail_after(60):
+            assert (await app.pipeline.until_idle()).failed == 1
+        assert not await app.pipeline.waits()
+        assert [problem.what for problem in found(app)] == ["toc:day:2026-03-02 of alpha could not be summarized"]
+        [day] = [node for node in await all_nodes(app) if node.ref.level is Level.DAY]
+        assert day.open
+        app.pipeline.summarizer = ExtractiveSummarizer()
+        assert (await process(app, OPTIONS), found(app)) == (0, [])
+        assert not [node for node in await all_nodes(app) if node.ref.level is Level.DAY and node.open]
+
+
+async def test_a_session_that_cannot_be_cut_is_set_aside_once(tmp_path: Path) -> None:
+    clock = StoppedClock("2026-03-02T09:05:00+00:00")
+    async with memory(tmp_path, clock) as app:
+        if isinstance(app.store, PostgresStore):
+            pytest.skip("PostgreSQL takes no text for a number of tokens")
+        app.pipeline.quiet_ms = 0
+        await learn(app, [*conversation(session="odd"), *conversation(session="even")])
+        odd = "SELECT id FROM session WHERE session_id = 'odd'"
+        sql = f"UPDATE event SET tokens = ? WHERE session IN ({odd})"
+        await database_of(app).write(Transaction.run, sql, ("many",))
+        clock.move(minutes=120)
+        with anyio.fail_after(60):
+            assert (await app.pipeline.until_idle()).failed == 1
+        assert not await app.pipeline.waits()
+        assert [problem.what for problem in found(app)] == ["session odd of alpha could not be cut into segments"]
+        await database_of(app).write(Transaction.run, sql, (9,))
+        assert (await process(app, OPTIONS), found(app)) == (0, [])
+
+
+async def test_a_summary_that_the_database_rejects_keeps_no_other_out(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        database = database_of(app)
+        if not isinstance(database, PostgresDatabase):
+            pytest.skip("a file takes all that is made of what it holds")
+        await database.run_alone("""
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF NEW.title LIKE '%kite%' THEN RAISE 'no kites' USING ERRCODE = 'string_data_right_truncation'; END IF;
+                RETURN NEW;
+            END $$
+        """)
+        await database.run_alone(
+            "CREATE TRIGGER refuse BEFORE INSERT ON node_version FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+        kite = said("Please build the kite of app/kite.py today.", "2026-03-05T09:00:00Z", session="odd")
+        await tell(app, [*conversation(session="even"), kite])
+        assert await process(app, OPTIONS) == 1
+        assert await sessions(app) == {"even"}
+        [problem] = found(app)
+        assert problem.what == "session odd of alpha could not be summarized"
+        assert "StringDataRightTruncation" in problem.why

@@ -30,7 +30,7 @@ TODAY = "2026-04-14T09:20:00Z"
 class Later(ExtractiveSummarizer):
     """The summarizer of a later version: its titles say so, and it tells what it was given in which order."""
 
-    revision = 2
+    revision = ExtractiveSummarizer.revision + 1
 
     def __init__(self, odd: str = "") -> None:
         self.odd = odd
@@ -50,7 +50,7 @@ class Later(ExtractiveSummarizer):
 
 
 class Latest(Later):
-    revision = 3
+    revision = ExtractiveSummarizer.revision + 2
 
 
 async def grown(app: App, days: Sequence[str] = DAYS) -> None:
@@ -89,7 +89,7 @@ async def test_a_tree_is_written_anew_newest_first_and_every_node_once(tmp_path:
             assert [(old.version, old.title) for old in history] == [(1, before[node.node_id]), (2, node.title)]
         assert not await app.pipeline.waits()
         assert not (await app.pipeline.until_idle()).anything
-        assert (await app.store.counts()).revisions == {2: len(before)}
+        assert (await app.store.counts()).revisions == {Later.revision: len(before)}
 
 
 async def test_what_is_new_never_waits_for_what_is_old(tmp_path: Path) -> None:
@@ -100,7 +100,10 @@ async def test_what_is_new_never_waits_for_what_is_old(tmp_path: Path) -> None:
         app.pipeline.summarizer = later = Later()
         await rounds(app, 1)
         assert later.given == days[::-1][:REVISED]
-        assert (await app.store.counts()).revisions == {1: total - REVISED, 2: REVISED}
+        assert (await app.store.counts()).revisions == {
+            ExtractiveSummarizer.revision: total - REVISED,
+            Later.revision: REVISED,
+        }
         await tell(app, [said("Open the harbour gate.", "2026-05-20T09:00:00Z", session="fresh")])
         await rounds(app, 3)
         assert later.given[REVISED : REVISED + 3] == ["fresh", "day", "week"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, SummarizerSettings
-from mcp_memory.domain.nodes import Node, NodeQuery
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Node, NodeQuery, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.models.port import Author
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sql.database import Transaction
@@ -410,3 +412,31 @@ async def test_the_server_upgrades_beside_the_pipeline(tmp_path: Path) -> None:
                         await anyio.sleep(0.02)
                     tasks.cancel_scope.cancel()
     assert [asked.form for asked in model.asked[:1]] == ["section"]
+
+
+class OddAuthor:
+    """An author that meets an unexpected error with one session."""
+
+    def __init__(self, author: Author) -> None:
+        self._author = author
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._author, name)
+
+    async def segment(self, events: Sequence[Event], context: Sequence[Event], **more: Any) -> SegmentSummary:
+        if events[0].session_id == "odd":
+            raise IndexError("the words of the session")
+        return await self._author.segment(events, context, **more)
+
+
+async def test_an_unexpected_error_with_one_node_keeps_the_model_from_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with scripted(honest) as model:
+        async with opened(tmp_path, model) as app:
+            await learn(app, [*talk("2026-03-02"), *talk("2026-03-03", session="odd")])
+            upgrades(app).author = cast(Author, OddAuthor(upgrades(app).author))
+            await settle(app)
+            assert "stays extractive: IndexError in test_upgrade.py" in caplog.text
+            by_session = {node.session_id: node.written_by for node in await all_nodes(app) if node.session_id}
+    assert by_session == {"s-2026-03-02": SIGNED, "odd": "extractive"}

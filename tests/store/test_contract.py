@@ -371,7 +371,8 @@ async def test_the_calls_that_changed_a_file_come_by_turn_the_latest_first(opene
         await add(store, said("Fix the cutter.", 0), call("Edit: lib/cut.py\n+ a", 1), call("Write: lib/cut.py\nb", 2))
         await add(store, call("Read: lib/cut.py\nb", 3), call("Edit: lib/other.py\n+ see cut.py", 4))
         await add(store, said("Once more.", 5), call("Edit: lib/CUT.py\n+ c", 6), call("edit: cut.py", 7, failed=True))
-        await add(store, call("Bash: git add cut.py; git commit\nCommit message: Cut", 8))
+        script = "echo on\n" * 490  # of a command of several lines up to 4,000 characters are kept
+        await add(store, call(f"Bash: git add cut.py; git commit\n{script}Commit message: Cut", 8))
         turns = await store.edits("cut.py", {"edit", "write"}, Within("alpha"), 9)
         assert [[event.text.partition("\n")[0] for event in turn] for turn in turns] == [
             ["Edit: lib/CUT.py", "Bash: git add cut.py; git commit"],

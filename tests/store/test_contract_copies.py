@@ -40,6 +40,17 @@ async def test_a_copied_event_is_stored_once_in_whatever_order_it_comes(opened: 
         assert await add(store, *second) == await add(store, *first) == 0
 
 
+async def test_a_session_tells_which_one_it_continues_until_that_is_forgotten(opened: Open) -> None:
+    forked = replace(line("Go on.", 9, "three"), metadata={"via": "transcript", "forked_from": "one"})
+    async with opened() as store:
+        await store.add([Intake(tuple(events), "/home/ada/alpha") for events in (ORIGINAL, RESUMED)])
+        await add(store, forked, line("Another thing.", 10, "four"))
+        found = {name: await store.continues(name) for name in ("one", "two", "three", "four")}
+        assert found == {"one": [], "two": ["one"], "three": ["one"], "four": []}
+        await store.forget(Wish(session_id="one"), dry_run=False)
+        assert await store.continues("two") == await store.continues("three") == []
+
+
 async def test_a_copy_is_known_within_one_batch_and_in_a_trial(opened: Open) -> None:
     intakes = [Intake(tuple(events), "/home/ada/alpha") for events in (ORIGINAL, RESUMED)]
     async with opened() as store:

@@ -95,3 +95,18 @@ async def test_what_failed_is_gone_with_its_session(opened: Open) -> None:
         await store.set_aside([record_failure(account, ValueError())], LATER, lease.token)
         await store.forget(Wish(session_id="s1"), dry_run=False)
         assert await store.failures() == []
+
+
+async def test_a_segment_that_failed_is_gone_with_the_words_it_was_cut_from(opened: Open) -> None:
+    async with opened() as store:
+        lease = store.lease()
+        assert await lease.acquire()
+        assert lease.token
+        await add(store, *talk())
+        await segment(store, Rules(), LATER, lease.token)
+        [job] = await store.jobs(9, range(0))
+        await store.set_aside([segment_failure(job, ValueError())], LATER, lease.token)
+        assert [each.stage for each in await store.failures()] == [Stage.SUMMARY]
+        await store.forget(Wish(match="token cache of app"), dry_run=False)
+        assert await store.failures() == []
+        assert await store.retry_failures(all_versions=True) == 0

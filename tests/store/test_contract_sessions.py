@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,8 @@ from mcp_memory.domain.toc import Level
 from tests.store.engines import DAY, LATER, Open, add, build, said, talk
 
 pytestmark = pytest.mark.anyio
+
+NOTES = "notes:/home/ada/alpha"
 
 
 async def test_the_latest_title_of_the_user_comes_before_every_title_of_the_client(opened: Open) -> None:
@@ -31,8 +32,10 @@ async def test_the_latest_title_of_the_user_comes_before_every_title_of_the_clie
 
 
 async def test_notes_are_no_session_and_give_no_period_its_title(opened: Open) -> None:
-    facts: dict[str, Any] = {"client": NOTES_CLIENT, "session": "notes:/home/ada/alpha", "kind": EventType.NOTE}
-    notes = [said(f"Exports go through the harbour queue {number}.", number, **facts) for number in range(3)]
+    notes = [
+        said(f"Exports go by queue {number}.", number, session=NOTES, client=NOTES_CLIENT, kind=EventType.NOTE)
+        for number in range(3)
+    ]
     later = [replace(note, timestamp_ms=note.timestamp_ms + 40 * DAY, key=note.key[::-1]) for note in notes]
     async with opened() as store:
         await add(store, *notes, *later)
@@ -45,14 +48,14 @@ async def test_notes_are_no_session_and_give_no_period_its_title(opened: Open) -
         assert [found.sessions for found in await store.projects()] == [0]
         periods = [node for level in tuple(Level)[:4] for node in await store.nodes(NodeQuery.latest(None, level, 9))]
         assert periods
-        assert all("harbour" not in node.title and ":" not in node.title for node in periods)
-        assert any("harbour" in bullet.text for node in periods for bullet in node.bullets)
-        [named] = await store.session_list(SessionQuery(session_id="notes:/home/ada/alpha"))
+        assert all("queue" not in node.title and ":" not in node.title for node in periods)
+        assert any("queue" in bullet.text for node in periods for bullet in node.bullets)
+        [named] = await store.session_list(SessionQuery(session_id=NOTES))
         assert named.client == NOTES_CLIENT
         await add(store, *talk())
         await build(store)
         assert [info.session_id for info in await store.session_list(SessionQuery())] == ["s1"]
         assert (await store.counts(busy(LATER, 0))).sessions == 1
         [year] = await store.nodes(NodeQuery.latest(None, Level.YEAR, 9))
-        assert "harbour" not in year.title
+        assert "queue" not in year.title
         assert ": " in year.title

@@ -157,6 +157,10 @@ async def test_an_answer_that_comes_after_something_was_forgotten_is_not_kept(op
 
 # work
 
+#: The revision of the summarizer, and a later one.
+NOW = ExtractiveSummarizer.revision
+NEXT = NOW + 1
+
 
 async def test_there_is_work_until_all_is_in_the_tree(opened: Open) -> None:
     async def waits(store: Store) -> bool:
@@ -183,12 +187,12 @@ async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_peri
         for day in range(3):
             await add(store, *talk(f"s{day}", day))
         await build(store)
-        assert await store.outdated(1, 99) == ([], [])
-        jobs, periods = await store.outdated(2, 2)
+        assert await store.outdated(NOW, 99) == ([], [])
+        jobs, periods = await store.outdated(NEXT, 2)
         assert ([job.session_id for job in jobs], periods) == (["s2", "s1"], [])
-        assert await store.has_work(LATER, busy(LATER), LATER - HOUR, 2)
-        sessions = await store.outdated_sessions(2, 2, 0, ())
-        assert await store.outdated_sessions(2, 2, 0, [sessions[0].session]) == sessions[1:]
+        assert await store.has_work(LATER, busy(LATER), LATER - HOUR, NEXT)
+        sessions = await store.outdated_sessions(NEXT, 2, 0, ())
+        assert await store.outdated_sessions(NEXT, 2, 0, [sessions[0].session]) == sessions[1:]
         assert [[segment.key for segment in one.stored] for one in sessions] == [
             [jobs[1].segment.key],
             [jobs[0].segment.key],
@@ -198,9 +202,9 @@ async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_peri
         lease = store.lease()
         assert await lease.acquire()
         assert lease.token
-        await store.set_aside([segment_failure(job, ValueError()) for job in jobs], LATER, lease.token, 2)
-        assert (await store.counts()).revisions == {1: 3 + 3 - 2 + 3, 2: 2}
-        jobs, periods = await store.outdated(2, 99)
+        await store.set_aside([segment_failure(job, ValueError()) for job in jobs], LATER, lease.token, NEXT)
+        assert (await store.counts()).revisions == {NOW: 3 + 3 - 2 + 3, NEXT: 2}
+        jobs, periods = await store.outdated(NEXT, 99)
         assert [job.session_id for job in jobs] == ["s0"]
         assert [period.ref.node_id() for period in periods] == ["toc:day:2026-03-04", "toc:day:2026-03-03"]
         assert all(len(period.children) == 1 for period in periods)
@@ -213,15 +217,15 @@ async def test_what_a_model_wrote_is_never_outdated(opened: Open) -> None:
         [upgrade] = await store.upgrades(9, LATER)
         [node] = await store.nodes(NodeQuery("alpha", (upgrade.ref,)))
         assert await store.save_upgrade(upgrade, replace(node, written_by="model"), None, ())
-        jobs, periods = await store.outdated(2, 99)
+        jobs, periods = await store.outdated(NEXT, 99)
         assert jobs == []
         assert [period.ref for period in periods] == [DAY_REF]
-        assert await store.outdated_sessions(2, 99, 0, ()) == []
+        assert await store.outdated_sessions(NEXT, 99, 0, ()) == []
 
 
 async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(opened: Open) -> None:
     class Later(ExtractiveSummarizer):
-        revision = 2
+        revision = NEXT
 
     async with opened() as store:
         await add(store, *talk("a"), *talk("b"))
@@ -230,17 +234,17 @@ async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(o
         assert await lease.acquire()
         share = Share(lease, math.inf)
         with_later = Later(), UTC, count_all, LATER, share
-        save = partial(store.save_segments, revising=Revising(2))
-        await write_segments((await store.outdated(2, 1))[0], save, *with_later)
+        save = partial(store.save_segments, revising=Revising(NEXT))
+        await write_segments((await store.outdated(NEXT, 1))[0], save, *with_later)
         assert await store.stale(Level.DAY, 9) == []
         await add(store, said("And one more.", 3, session="c"))
         await segment(store, Rules(), LATER, share.token)
         await summarize(store, *with_later, 0)
         await rollup(store, *with_later)
-        assert (await store.outdated(2, 9))[1] == []
-        await write_segments((await store.outdated(2, 9))[0], save, *with_later)
+        assert (await store.outdated(NEXT, 9))[1] == []
+        await write_segments((await store.outdated(NEXT, 9))[0], save, *with_later)
         assert [stale.ref for stale in await store.stale(Level.DAY, 9)] == [DAY_REF]
-        assert await store.outdated(2, 9) == ([], [])
+        assert await store.outdated(NEXT, 9) == ([], [])
 
 
 async def test_a_memory_tells_which_it_is_and_how_far_its_log_reaches(opened: Open) -> None:

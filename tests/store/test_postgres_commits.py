@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.people import MEMBER, Viewer
 from mcp_memory.errors import StoreNewer
 from mcp_memory.models.port import PlannedCall
@@ -162,3 +163,14 @@ async def test_nothing_is_written_to_tables_that_a_later_version_upgraded_meanwh
         with pytest.raises(StoreNewer):
             await store.database.write_alone(Transaction.run, "DELETE FROM event")
         assert await store.database.value("SELECT count(*) FROM event") == 1
+        with psycopg.connect(url) as later:
+            later.execute("ALTER TABLE mcp_memory.event RENAME COLUMN text TO words")
+        with pytest.raises(StoreNewer):
+            await store.events(EventQuery())
+
+
+async def test_a_transaction_that_the_server_has_never_heard_of_was_not_committed() -> None:
+    """As where a standby took over that had not received it."""
+    async with PostgresStore.open(new_database()) as store:
+        database = store.database
+        assert not database._tried(lambda link: database._was_committed(link, str(1 << 40)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -226,3 +227,32 @@ async def test_raw_sql_in_the_role_of_viewers_sees_what_the_viewer_may_and_witho
                 with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
                     connection.execute(cast(Any, f'SET LOCAL ROLE "{role}"'))
                     connection.execute(cast(Any, f"SELECT 1 FROM mcp_memory.{table}"))
+
+
+async def test_the_same_key_twice_in_one_push_is_one_event_and_keeps_no_other_out() -> None:
+    async with team() as store:
+        await store.become_team("UTC")
+        first = said("A kite.", 1)
+        again = replace(said("A kite, once more.", 2), key=first.key)
+        elsewhere = replace(said("A kite of another session.", 3, session="s2"), key=first.key)
+        heron = said("A heron.", 4)
+        intakes = [
+            Intake((first, again, heron), "", "alpha", author="ada"),
+            Intake((elsewhere,), "", "alpha", author="ada"),
+        ]
+        received = await store.receive(intakes)
+        assert (received.new, received.refused) == (2, {})
+        assert (await store.receive(intakes)).new == 0
+        assert await texts(store, EventQuery()) == ["A kite.", "A heron."]
+
+
+async def test_a_push_with_names_and_metadata_of_any_kind_is_taken() -> None:
+    long = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(250))
+    odd = replace(said("A kite.", 1, session=long, via={"a": []}, n="\0"), source_ids=(long, "\ud83d"))
+    async with team() as store:
+        await store.become_team("UTC")
+        received = await store.receive([Intake((odd, said("A heron.", 2, session=long)), "", long, author="ada")])
+        assert received.new == 2
+        [event, _] = await store.events(EventQuery())
+        assert dict(event.metadata) == {"n": "\ufffd"}
+        assert event.session_id.startswith(long[:200])

@@ -123,6 +123,14 @@ async def test_the_role_of_viewers_logs_in_nowhere_and_owns_nothing(tmp_path: Pa
             assert fetched(store, f"SELECT count(*) FROM {held} = '{role}'::regrole") == [(0,)]
 
 
+async def test_only_the_login_of_the_server_may_take_the_role_of_viewers(tmp_path: Path) -> None:
+    """Whoever may could read the words of the index, which no policy guards (docs/SECURITY.md)."""
+    async with team(tmp_path) as store:
+        role = store.database.viewer_role
+        members = f"SELECT DISTINCT member::regrole::text FROM pg_auth_members WHERE roleid = '{role}'::regrole"
+        assert fetched(store, members) == fetched(store, "SELECT current_user::text")
+
+
 async def test_the_one_function_that_reads_more_than_its_caller_tells_numbers_and_looks_in_one_place(
     tmp_path: Path,
 ) -> None:

@@ -347,7 +347,10 @@ def test_a_memory_of_an_earlier_version_is_rebuilt_and_says_how_far_it_is(shell:
         for later in (
             "DROP INDEX node_revision",
             "ALTER TABLE node DROP COLUMN revision",
-            *(f"DROP TABLE {table}" for table in ("shared_project", "shared_session", "to_push", "to_withdraw")),
+            *(
+                f"DROP TABLE {table}"
+                for table in ("shared_project", "shared_session", "to_push", "to_withdraw", "failure")
+            ),
             "DROP INDEX event_shared",
             "ALTER TABLE event DROP COLUMN visibility",
             "ALTER TABLE session DROP COLUMN author",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import resource
 import secrets
 import signal
 import ssl
@@ -25,6 +26,7 @@ from mcp_memory.config import load
 from mcp_memory.errors import TeamUnreachable, UsageError
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.surfaces import cli
+from mcp_memory.surfaces.team.connections import WANTED_FILES
 from mcp_memory.surfaces.team.serving import serve_team
 from mcp_memory.team.account import TeamAccount
 from mcp_memory.team.client import TeamClient
@@ -198,3 +200,17 @@ async def test_a_user_who_may_make_no_role_for_members_is_told_at_the_start_and_
 async def test_a_first_start_tells_how_to_add_someone(tmp_path: Path) -> None:
     async with serving(tmp_path / "home", new_database(), lines=3) as server:
         assert "mcp-memory team user add NAME" in server.told
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="only Linux tells the limits of a process")
+async def test_the_server_has_files_for_its_connections_though_it_is_started_with_few(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 700), hard))
+    try:
+        async with serving(tmp_path / "home", new_database()) as server:
+            limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+            [files] = [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")]
+            most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+            assert int(files) == most
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -16,6 +16,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachable
+from mcp_memory.store.postgres import team as team_store
 from mcp_memory.store.sharing_port import Chosen, Waiting
 from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.team import push as pushing
@@ -106,6 +107,36 @@ async def test_a_push_that_is_killed_goes_on_where_it_was_and_doubles_nothing(
         told = await ada.another().push()
         assert (told.new + told.known, told.known) == (6, 2)
         assert [text for _, text in await there(desk)] == [line["text"] for line in talk()]
+
+
+def copied(session: str, count: int) -> list[dict[str, Any]]:
+    """Lines that a client repeats under the name of each session that resumes the one before."""
+    lines = talk(count, "s1")
+    names = [f"{number:08}-aaaa-4aaa-8aaa-aaaaaaaaaaaa" for number in range(count)]
+    return [line | {"session_id": session, "source_id": name} for line, name in zip(lines, names, strict=True)]
+
+
+async def test_the_copies_of_a_resumed_session_reach_the_team_once_from_one_laptop_or_two(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *copied("s1", 3))
+        await ada.say(*copied("s2", 4))
+        assert await ada.pusher.push() == Pushed(new=4)
+        expected = [line["text"] for line in copied("s2", 4)]
+        assert [text for _, text in await there(desk)] == expected
+        async with laptop(tmp_path / "another", desk, "bob") as bob:
+            await sharing(bob, *copied("s3", 4))
+            assert (await bob.pusher.push()).new == 4  # someone else's sessions are their own
+        assert [text for author, text in await there(desk) if author == "ada"] == expected
+
+
+async def test_two_laptops_of_one_member_store_what_a_session_copied_once(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await sharing(ada, *copied("s1", 3))
+        await ada.pusher.push()
+        async with laptop(tmp_path / "desktop", desk) as desktop:
+            await sharing(desktop, *copied("s2", 4))
+            assert await desktop.pusher.push() == Pushed(new=1, known=3)
+        assert [text for _, text in await there(desk)] == [line["text"] for line in copied("s2", 4)]
 
 
 async def test_the_server_s_wish_to_wait_is_heard_and_no_two_laptops_come_back_at_once() -> None:
@@ -285,6 +316,24 @@ async def test_what_repeats_itself_is_not_taken_for_a_bomb(tmp_path: Path) -> No
         await sharing(ada, *lines)
         assert (await ada.pusher.push()).new == len(lines)
         assert {status for _, status in ada.line.requests} == {200}
+
+
+async def test_a_laptop_with_many_projects_shares_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server begins a few at a time, so the laptop sends smaller portions."""
+    monkeypatch.setattr(team_store, "MAX_NEW_PROJECTS", 2)
+    names = [f"project-{number}" for number in range(7)]
+    async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
+        await ada.say(
+            *(
+                said(f"Of {name}.", f"2026-03-02T09:0{n}:00Z", session=name, project=name)
+                for n, name in enumerate(names)
+            )
+        )
+        for name in names:
+            await ada.app.store.share(Chosen(project=name), 0, dry_run=False)
+        assert await ada.pusher.push() == Pushed(new=7)
+        assert await desk.store.slugs() == names
+        assert {status for _, status in ada.line.requests} == {200, 413}
 
 
 async def test_of_several_processes_one_sends(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ Result = TypeVar("Result")
 SCHEMA = "mcp_memory"
 #: Where others are told that something was written.
 CHANNEL = "mcp_memory"
+#: What is told there, in place of a name, of a role, token or session that has changed.
+ACCESS = "access"
 #: How long one statement may take, and how long it may wait for a lock, in milliseconds.
 STATEMENT_MS, LOCK_MS = 120_000, 15_000
 _CONNECT_SECONDS, _POOL = 10, 16
@@ -75,6 +77,10 @@ _PASSING = (
     errors.CannotConnectNow,
     psycopg.InterfaceError,
 )
+#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
+_REJECTED_CLASSES = ("22", "54")
+#: What the server says of tables that are not those of this version.
+_UNLIKE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
 _TOGETHER = 100
 #: What the index takes of an event beside its words.
 _PLACED = ("session", "timestamp_ms", "visibility")
@@ -96,8 +102,6 @@ _INDEX_EVENTS = partial(
     columns="v.doc, s.project, v.at_ms, v.at_ms + 1, -1, s.author, v.visibility",
     joined="(doc, weight, spoken, tool, terms, session, at_ms, visibility) JOIN session s ON s.id = v.session",
 )
-#: SQLSTATE classes of values that can never be stored: data exceptions, and limits of the server exceeded.
-_REJECTED_CLASSES = ("22", "54")
 _CROWDED = re.compile("too many (clients|connections)|connection slots", re.IGNORECASE)
 _REFUSED = re.compile("FATAL:.*(does not exist|authentication|pg_hba)|no password|SSL|certificate", re.IGNORECASE)
 _PASSWORD = re.compile(r"//([^:/@]+):.*@")
@@ -233,6 +237,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
         #: By this, others' news are told from our own.
         self._name = secrets.token_hex(8)
         self._heard = self._told = 0
+        #: How often someone's role, tokens or sessions have changed.
+        self.access_changes = 0
         self._listening, self._ending = threading.Event(), threading.Event()
         #: Set while the server cannot be connected to, for longer than it takes to start anew.
         self._away = threading.Event()
@@ -310,10 +316,13 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
     def _was_committed(self, link: Link, number: str) -> bool:
         """Return whether the server kept a transaction whose COMMIT got no answer."""
         until = time.monotonic() + LOCK_MS / 1000
-        while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
-            # The server has not noticed yet that the connection was lost, or is still committing.
-            if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
-                raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        try:
+            while (status := link.execute(_STATUS, (number,)).fetchone()[0]) == "in progress":
+                # The server has not noticed yet that the connection was lost, or is still committing.
+                if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
+                    raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
+        except errors.InvalidParameterValue:
+            return False  # a standby that took over, and has not counted as far as that
         return bool(status == "committed")
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
@@ -343,6 +352,8 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 with told(self.url), self._connection() as connection:
                     return once(Link(connection))
             except StoreError as error:
+                if isinstance(error.__cause__, _UNLIKE):
+                    self._refuse_newer()
                 if not left or self._away.is_set() or not _is_passing(error.__cause__):
                     raise
                 logger.info("PostgreSQL: %s; trying again.", type(error.__cause__).__name__)
@@ -350,6 +361,11 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
             if self._ending.wait(pause * random.uniform(0.5, 1.0)):
                 raise StoreError("The memory is closed. Try again.")
         raise AssertionError
+
+    def _refuse_newer(self) -> None:
+        """Raise if the tables are not those of this version because a later one has upgraded them."""
+        with suppress(psycopg.Error), self._connection() as connection:
+            migrations.refuse_newer(migrations.version_of(connection))
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -385,10 +401,14 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                     self._away.clear()
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._heard, self._told = (n + self._listening.is_set() for n in (self._heard, self._told))
+                    self.access_changes += 1
                     self._listening.set()
                     self._away.clear()
                     while not self._ending.is_set():
                         for one in connection.notifies(timeout=1.0, stop_after=1):
+                            if one.payload == ACCESS:
+                                self.access_changes += 1
+                                continue
                             self._told += 1
                             self._heard += one.payload != self._name
             except psycopg.Error:
@@ -459,10 +479,11 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
             f"{where} can only be read: it is a standby, or default_transaction_read_only is on. Name the primary "
             "server in [store] url."
         )
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
+        # The server's words may quote the value.
+        return StoreRejected(f"{where} cannot hold a value of what was to be stored ({type(error).__name__}).")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{where}: {why}. Grant the user what docs/TEAM.md names.")
-    if isinstance(error, psycopg.DataError) or (error.sqlstate or "")[:2] in _REJECTED_CLASSES:
-        return StoreRejected(f"{where} does not take a value ({why}).")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # What fails before there is a connection bears no code.
         if _CROWDED.search(why):

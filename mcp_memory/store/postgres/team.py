@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from typing import TypeVar
 
 from mcp_memory.domain.events import Intake
 from mcp_memory.domain.people import ROLES, AuditRow, TeamProject, TeamUser, Viewer, valid_name
 from mcp_memory.errors import NotFound, TooLarge, UsageError
-from mcp_memory.store.postgres.database import PostgresDatabase
+from mcp_memory.store.postgres.database import ACCESS, CHANNEL, PostgresDatabase
 from mcp_memory.store.sql.database import SET_FACT, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.forget import own_key
 from mcp_memory.store.sql.log import add_events
@@ -19,16 +20,17 @@ from mcp_memory.store.sql.records import drop_records
 from mcp_memory.store.sql.store import start_anew
 from mcp_memory.store.team_port import Received
 
+Result = TypeVar("Result")
 #: What a token begins with, so that it is known for one where it does not belong.
 PREFIX = "mcpm_"
 #: Projects that one push, and one member in all, may begin: each question looks at all that one may read.
 MAX_NEW_PROJECTS, MAX_PROJECTS = 20, 200
 _VIEWER = """
-    SELECT u.name, u.role FROM team_token t JOIN team_user u ON u.name = t.name
+    SELECT u.name, u.role, t.expires_ms FROM team_token t JOIN team_user u ON u.name = t.name
     WHERE t.sha256 = ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
 """
 _SESSION_VIEWER = """
-    SELECT u.name, u.role FROM team_session b JOIN team_token t ON t.sha256 = b.token
+    SELECT u.name, u.role, least(b.expires_ms, t.expires_ms) FROM team_session b JOIN team_token t ON t.sha256 = b.token
     JOIN team_user u ON u.name = t.name
     WHERE b.sha256 = ? AND b.expires_ms > ? AND t.expires_ms > ? AND u.revoked_ms IS NULL
 """
@@ -87,7 +89,7 @@ class TeamPart:
             )
             return _new_token(tx, name, now_ms, expires_ms)
 
-        return await self._database.write(write)
+        return await self._change_access(write)
 
     async def add_token(self, name: str, now_ms: int, expires_ms: int) -> str:
         def write(tx: Transaction) -> str:
@@ -101,7 +103,7 @@ class TeamPart:
             _must_live(tx, name)
             tx.run("UPDATE team_user SET role = ? WHERE name = ?", (_valid_role(role), name))
 
-        await self._database.write(write)
+        await self._change_access(write)
 
     async def revoke_user(self, name: str, now_ms: int) -> int:
         def write(tx: Transaction) -> int:
@@ -110,7 +112,22 @@ class TeamPart:
             tx.run("UPDATE team_user SET revoked_ms = ? WHERE name = ?", (now_ms, name))
             return sum(expires_ms > now_ms for (expires_ms,) in gone)
 
-        return await self._database.write(write)
+        return await self._change_access(write)
+
+    async def _change_access(self, write: Callable[[Transaction], Result]) -> Result:
+        """Write, and let this server and all others look tokens up again."""
+
+        def told(tx: Transaction) -> Result:
+            result = write(tx)
+            tx.run("SELECT pg_notify(?, ?)", (CHANNEL, ACCESS))
+            return result
+
+        result = await self._database.write(told)
+        self.database.access_changes += 1
+        return result
+
+    def access_version(self) -> int:
+        return self.database.access_changes
 
     async def users(self, now_ms: int) -> list[TeamUser]:
         return [TeamUser(*row) for row in await self._database.fetch(_USERS, {"now": now_ms})]
@@ -132,7 +149,8 @@ class TeamPart:
         return await self._database.write(write)
 
     async def close_session(self, session: str) -> None:
-        await self._database.write(Transaction.run, "DELETE FROM team_session WHERE sha256 = ?", (_digest(session),))
+        key = (_digest(session),)
+        await self._change_access(lambda tx: tx.run("DELETE FROM team_session WHERE sha256 = ?", key))
 
     async def viewer_of_session(self, session: str, now_ms: int) -> Viewer | None:
         rows = await self._database.fetch(_SESSION_VIEWER, (_digest(session), now_ms, now_ms))
@@ -250,7 +268,7 @@ class _Receipt:
         if reason := self._unfit(intake):
             self.refused |= {event.key: reason for event in intake.events}
             return
-        keys = [event.key for event in intake.events]
+        keys = list(dict.fromkeys(event.key for event in intake.events))
         others = {key for key, _ in self.tx.fetch(_OTHERS.format(marks(keys)), (self.author, *keys))}
         others |= self.owned.intersection(keys)
         self.refused |= dict.fromkeys(others, "it is someone else's")

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
+from mcp_memory.store.sql.copies import FIRST_SOURCE
+
 #: A text in quotes, which is left alone, or what stands between two of them.
 _PARTS = re.compile(r"'(?:[^']|'')*'|[^']+")
 _NUMBERED = re.compile(r"\?(\d+)")
@@ -34,10 +36,11 @@ _SPELLED = (
     (re.compile(r" INDEXED BY \w+"), ""),
     (re.compile(r"group_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),
 )
+#: A placeholder by number; a percent sign of a text is written twice.
+_BY_NUMBER = re.compile(r"(?<!%)(?:%%)*%\(p\d+\)s")
 #: A truth that SQLite takes from any value.
 _PINNED = "json_extract(e.metadata, '$.pin')"
 #: The first of an array of names, as the index on it spells it. A cast to jsonb would refuse some texts.
-_FIRST_SOURCE = "json_extract(e.source_ids, '$[0]')"
 _FIRST_SOURCE_MATCH = r"""substring(e.source_ids, '^\["([^"\\]+)"')"""
 
 
@@ -46,7 +49,7 @@ def translated(sql: str) -> str:
     """The statement with psycopg's placeholders: `?` in turn, `?1` and `:name` by name."""
     for pattern, spelled in _SPELLED:
         sql = pattern.sub(spelled, sql)
-    sql = sql.replace(_PINNED, f"{_PINNED} = '1'").replace(_FIRST_SOURCE, _FIRST_SOURCE_MATCH)
+    sql = sql.replace(_PINNED, f"{_PINNED} = '1'").replace(FIRST_SOURCE, _FIRST_SOURCE_MATCH)
     numbered = max(map(int, _NUMBERED.findall(sql)), default=0)
     count = itertools.count(numbered + 1)
 
@@ -92,7 +95,8 @@ def bound(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any] 
     if isinstance(values, Mapping):
         return {name: storable(value) for name, value in values.items()}
     held = [storable(value) for value in values]
-    return {f"p{number}": value for number, value in enumerate(held, 1)} if "%(p" in sql else held
+    is_numbered = "%(p" in sql and _BY_NUMBER.search(sql)
+    return {f"p{number}": value for number, value in enumerate(held, 1)} if is_numbered else held
 
 
 def storable(value: Any) -> Any:

@@ -58,6 +58,9 @@ GUARDED = {
         "SELECT x.* FROM compaction_source x JOIN compaction c ON c.id = x.compaction "
         "JOIN session y ON y.id = c.session WHERE y.project = ANY (§projects) AND §session"
     ),
+    "continued": (
+        "SELECT x.* FROM continued x JOIN session y ON y.id = x.origin WHERE y.project = ANY (§projects) AND §session"
+    ),
     **{table: _OF_NODE.format(table) for table in ("node_version", "grip")},
     "bullet": (
         "SELECT x.* FROM bullet x JOIN node_version v ON v.id = x.node_version JOIN node y ON y.id = v.node "

@@ -22,13 +22,19 @@ _MIN_NAME_CHARS = 16
 #: How much of what a call gave back is compared.
 _RESULT_CHARS = 300
 _CHUNK = 500
-#: The name of an event's line comes first among its `source_ids`.
-_STORED = """
-    SELECT json_extract(e.source_ids, '$[0]'), s.session_id, e.timestamp_ms, e.type, e.role, e.text
+#: The name of an event's line, as the index on it spells it.
+FIRST_SOURCE = "CASE WHEN json_valid(e.source_ids) THEN json_extract(e.source_ids, '$[0]') END"
+_STORED = f"""
+    SELECT {FIRST_SOURCE}, s.session_id, e.timestamp_ms, e.type, e.role, e.text
     FROM event e INDEXED BY event_source CROSS JOIN session s ON s.id = e.session
-    WHERE json_extract(e.source_ids, '$[0]') IN ({names}) AND e.timestamp_ms BETWEEN ? AND ?
+    WHERE {FIRST_SOURCE} IN ({{names}}) AND e.timestamp_ms BETWEEN ? AND ?
       AND s.client = ? AND s.author = ?
 """
+
+_CONTINUED = (
+    "INSERT INTO continued (client, session_id, origin) SELECT ?, ?, id FROM session "
+    "WHERE client = ? AND session_id = ? ON CONFLICT DO NOTHING"
+)
 
 
 class _Original(NamedTuple):
@@ -100,6 +106,7 @@ class CopyFinder:
 
     def __init__(self) -> None:
         self._found = defaultdict[tuple[str, str], _Originals](_Originals)
+        self._continued = set[tuple[str, str, str]]()
 
     def load(self, tx: Transaction, intakes: Iterable[Intake], known: Container[bytes]) -> None:
         """Read what is stored of the events, apart from those whose keys are known."""
@@ -112,12 +119,27 @@ class CopyFinder:
             self._found[client, author].load(tx, client, author, unknown)
 
     def without_copies(self, events: Sequence[Event], author: str) -> list[Event]:
-        return [event for event in events if self._found[event.client, author].owner(event) is None]
+        """The events that no other session has. Notes which sessions have the others."""
+        own = []
+        for event in events:
+            owner = self._found[event.client, author].owner(event)
+            if owner is None:
+                own.append(event)
+            else:
+                self._continued.add((event.client, event.session_id, owner))
+        return own
+
+    def save(self, tx: Transaction) -> None:
+        """Keep which sessions go on from which."""
+        rows = [(client, name, client, owner) for client, name, owner in sorted(self._continued)]
+        tx.run_many(_CONTINUED, rows)
 
     def add(self, events: Iterable[Event], author: str) -> None:
-        """Know events that are about to be stored."""
+        """Know events that are about to be stored, and from which session the client says they go on."""
         for event in events:
             self._found[event.client, author].add(event)
+            if (origin := event.metadata.get("forked_from", event.session_id)) != event.session_id:
+                self._continued.add((event.client, event.session_id, str(origin)))
 
 
 def fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:

@@ -13,8 +13,10 @@ from mcp_memory.store.sql.database import SqlConnection, SqlDatabase, Transactio
 from mcp_memory.store.sql.work import check_lease
 
 _ADD = """
-    INSERT INTO failure (stage, name, session, project, reason, version, since_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (stage, name) DO UPDATE SET reason = excluded.reason, version = excluded.version
+    INSERT INTO failure (stage, name, session, project, reason, asked, version, since_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (stage, name) DO UPDATE SET
+        reason = excluded.reason, asked = excluded.asked, version = excluded.version
 """
 _LIST = """
     SELECT f.stage, f.name, f.reason, f.since_ms, s.session_id, coalesce(p.slug, q.slug, '') FROM failure f
@@ -41,8 +43,8 @@ class FailurePart:
             check_lease(tx, lease_token)
             for failure in failures:
                 if _leave_queue(tx, failure, revision):
-                    values = (failure.stage, failure.name, failure.session, failure.project, redact(failure.reason))
-                    tx.run(_ADD, (*values, __version__, now_ms))
+                    what = (failure.stage, failure.name, failure.session, failure.project)
+                    tx.run(_ADD, (*what, redact(failure.reason), failure.asked, __version__, now_ms))
 
         if failures:
             await self._database.write(write)

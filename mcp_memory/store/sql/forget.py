@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.store.sql.copies import copy_keys
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
+from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import CALL, CUT_ANEW_KNOWN, words_keys
 from mcp_memory.store.sql.nodes import remove_nodes
 from mcp_memory.store.sql.records import drop_records, forget_records
@@ -220,6 +222,7 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
         tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
+        tx.run("DELETE FROM continued WHERE holds(session_id, ?)", (sought,))
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
     tx.run(
@@ -259,6 +262,7 @@ def _drop_found_segments(tx: Transaction, segments: Sequence[Row]) -> None:
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         tx.run(f"DELETE FROM segment WHERE key IN ({marks(part)})", part)
+        settle_failures(tx, Stage.SUMMARY, [segment.hex() for segment in part])
 
 
 def _drop_periods(tx: Transaction, below: Iterable[tuple[int, NodeRef]]) -> None:
@@ -361,6 +365,8 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         called = [*names, *(f"session:{name}" for name in names)]
         tx.run(f"UPDATE llm_call SET node = '' WHERE node IN ({marks(called)})", called)
         drop_session_rules(tx, sessions)
+        tx.run(f"DELETE FROM continued WHERE origin IN ({marks(sessions)})", sessions)
+        tx.run(f"DELETE FROM continued WHERE session_id IN ({marks(names)})", names)
         tx.run(f"DELETE FROM session WHERE id IN ({marks(sessions)})", sessions)
     where, value = "slug = ?1", wish.project
     if wish.match is not None:

@@ -201,6 +201,7 @@ def add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         fresh += [(session, event) for event in new]
         retold += told_before
     _insert(tx, fresh)
+    copies.save(tx)
     # A hook knows no line of the transcript; when the transcript tells the same event, its lines are added.
     lines_of = set[bytes]()
     for key, event in retold:

@@ -48,6 +48,10 @@ _HAS_SESSIONS = f"""
           AND EXISTS (SELECT 1 FROM event e WHERE e.session = s.id)
     ) THEN 1 ELSE 0 END
 """
+_CONTINUES = """
+    SELECT o.session_id FROM continued c JOIN session o ON o.id = c.origin WHERE c.session_id = ?
+    ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = o.id), o.id
+"""
 _KEYS = (
     "SELECT key FROM grip WHERE key BETWEEN ?1 AND ?2 UNION ALL SELECT key FROM event WHERE key BETWEEN ?1 AND ?2 "
     "LIMIT 2"
@@ -147,6 +151,9 @@ class SqlReader(TurnPart, OverviewPart):
 
     async def projects(self) -> list[ProjectInfo]:
         return infos(await self._reads.fetch(PROJECTS), await self._reads.fetch(KNOWN_AS))
+
+    async def continues(self, session_id: str) -> list[str]:
+        return [name for (name,) in await self._reads.fetch(_CONTINUES, (session_id,))]
 
     async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
         rows = await self._reads.fetch(_SESSIONS, (beginning, beginning + "\U0010ffff", project, limit))

@@ -47,8 +47,13 @@ _SOURCES = """
 """
 _SESSION = "s.id, s.client, s.session_id, p.slug"
 _SESSIONS = "session s JOIN project p ON p.id = s.project"
+#: What was asked for and failed is still wanted.
+_ASKED = (
+    "CASE WHEN d.asked <> '' THEN d.asked ELSE coalesce((SELECT f.asked FROM failure f "
+    f"WHERE f.stage = '{Stage.RECORD}' AND f.name = CAST(s.id AS TEXT)), '') END"
+)
 _DUE = (
-    f"SELECT {_SESSION}, d.asked, d.seq FROM {_SESSIONS} JOIN dirty_compaction d ON d.session = s.id "
+    f"SELECT {_SESSION}, {_ASKED}, d.seq FROM {_SESSIONS} JOIN dirty_compaction d ON d.session = s.id "
     "WHERE d.retry_ms <= ? ORDER BY d.asked DESC, d.session LIMIT ?"
 )
 #: What a tool printed is counted in part when it is stored; what the model saw of it was all of it. What a subagent

@@ -16,7 +16,7 @@ from mcp_memory.store.sql.database import KEPT, SUMMARIZED, Reads, Row, SqlDatab
 from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sql.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
-from mcp_memory.store.sql.work import OUTDATED, check_lease
+from mcp_memory.store.sql.work import EXPIRED, OUTDATED, check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew: what is new may set right what was told
@@ -128,7 +128,7 @@ class SegmentPart:
     _database: SqlDatabase
 
     async def expire(self, before_ms: int) -> None:
-        due = "SELECT session, end_ms FROM segment WHERE closed = 0 AND end_ms < ?"
+        due = f"SELECT session, end_ms {EXPIRED.format('?')}"
         if await self._database.fetch(due + " LIMIT 1", (before_ms,)):
             sql = (
                 f"INSERT INTO dirty_session (session, from_ms) {due} "
@@ -235,6 +235,7 @@ def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int, revi
         for segment in removed:
             remove_segment_node(tx, segment.key, revising)
             tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
+        settle_failures(tx, Stage.SUMMARY, [segment.key.hex() for segment in removed])
         tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
         tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
     settle_failures(tx, Stage.CUT, [str(cutting.session) for cutting, _, _ in cuts])

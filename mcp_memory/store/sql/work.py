@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from mcp_memory.capture.redaction import redact_json
+from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.toc import GRACE, Level
 from mcp_memory.errors import CapReached, LeaseLost
 from mcp_memory.models.port import PlannedCall, Prices
@@ -26,12 +27,21 @@ def check_lease(tx: Transaction, token: int | None) -> None:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 
 
-#: Open periods that have closed meanwhile.
-CLOSED = "FROM node WHERE open = 1 AND ({})".format(
+#: Open periods that have closed meanwhile, without those that failed at that.
+CLOSED = (
+    "FROM node WHERE open = 1 AND ({}) AND NOT EXISTS (SELECT 1 FROM failure f WHERE f.stage = '{}' "
+    "AND f.name = node.project || ' ' || node.level || ' ' || node.key)"
+).format(
     " OR ".join(
         f"(level = {int(level)} AND end_ms <= :now - {round(grace.total_seconds() * 1000)})"
         for level, grace in GRACE.items()
-    )
+    ),
+    Stage.ROLLUP,
+)
+#: Open segments that nothing will join any more, without those of sessions that cannot be cut.
+EXPIRED = (
+    f"FROM segment WHERE closed = 0 AND end_ms < {{}} AND session NOT IN "
+    f"(SELECT session FROM failure WHERE stage = '{Stage.CUT}' AND session IS NOT NULL)"
 )
 #: What an earlier revision wrote and can be written anew now. Of a long list the newest are looked at, in the order of
 #: the index, so that it takes no longer where there are many. Few have to wait: what lies beneath a period hardly
@@ -56,7 +66,7 @@ _WAITING = f"""
         OR EXISTS (SELECT 1 FROM dirty_compaction WHERE retry_ms <= :now)
         OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash
                       AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
-        OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
+        OR EXISTS (SELECT 1 {EXPIRED.format(":closed_before")})
         OR EXISTS (SELECT 1 {CLOSED})
         OR EXISTS (SELECT 1 FROM ({OUTDATED}) outdated)
 """

@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from mcp_memory.domain.terms import Columns
 from mcp_memory.domain.text import holds
-from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreReplaced, UsageError
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreReplaced, UsageError
 from mcp_memory.store.sql.database import (
     LOGS,
     SET_FACT,
@@ -334,6 +334,8 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
     except UnicodeEncodeError as error:
         # Half of a pair, as bytes that are not UTF-8 become on the command line: no text can hold it.
         raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None
+    except OverflowError as error:
+        raise StoreRejected(f"{path} does not take a number that it was given.") from error
     except BrokenPipeError:
         raise  # whoever reads the answer has gone, which has nothing to do with the store
     except OSError as error:
@@ -353,6 +355,8 @@ def _version(path: Path) -> int:
 
 def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> StoreError:
     text = str(error).lower()
+    if isinstance(error, sqlite3.DataError) or "too big" in text or "malformed json" in text:
+        return StoreRejected(f"{path} does not take a value that it was given ({type(error).__name__}).")
     if "locked" in text or "busy" in text:
         return StoreBusy(
             f"{path} is locked by {holder(path)}. Try again; if it stays so, end the one that has it open."

@@ -5,6 +5,7 @@ schema/NNNN_name.sql is applied once, in a transaction, after a backup of what w
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import tempfile
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture import inbox as hook_side
+from mcp_memory.capture.clipping import clean
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.events import opaque
+from mcp_memory.domain.records import digest
+from mcp_memory.domain.storable import storable_json
 from mcp_memory.errors import UPDATE, StoreBusy, StoreCorrupt, StoreFull, StoreNewer
 
 Identity = tuple[int, int]
@@ -110,6 +114,15 @@ MEMORY, INBOX = "", "inbox"
 _LOCAL = 6
 #: After a step that empties the index, it is filled anew.
 _EMPTIES_INDEX = "('delete-all')"
+#: This step replaces NULs in what is stored: in plain texts, and in columns that hold JSON.
+_STORABLE = 14
+_TEXT_COLUMNS = """
+    SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+    WHERE m.type = 'table' AND m.rootpage > 0 AND c.type = 'TEXT' AND m.name NOT LIKE 'search%'
+"""
+_DOCUMENTS = frozenset("metadata source_ids keywords children grips key_points context".split())
+#: What the index is made of. Its rows must be taken out as they were put in, so it is emptied and filled again.
+_INDEXED = frozenset({("event", "text"), ("node_version", "title"), ("node_version", "keywords"), ("bullet", "text")})
 #: What is added to the number of a payload that comes from the memory, so that it comes before all others, and once.
 _BEFORE = -(1 << 40)
 PAYLOAD = ("id", "received_ms", "client", "root", "label", "payload", "state")
@@ -135,7 +148,7 @@ def rescue_of(path: Path) -> Path:
 
 def create(connection: sqlite3.Connection, kind: str = MEMORY) -> None:
     """Give an empty file the latest schema."""
-    _apply(connection, steps(kind))
+    _apply(connection, steps(kind), kind=kind)
 
 
 def migrate(path: Path, kind: str = MEMORY) -> None:
@@ -167,7 +180,7 @@ def migrate(path: Path, kind: str = MEMORY) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
             # What passes through the inbox is not copied: no one would go back to it, and it holds words.
-            _apply(connection, todo, path if kind == MEMORY else None)
+            _apply(connection, todo, path if kind == MEMORY else None, kind)
 
 
 def _make(path: Path, kind: str) -> None:
@@ -281,8 +294,11 @@ def remove_partial(path: Path) -> None:
             path.with_name(name).unlink(missing_ok=True)
 
 
-def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path: Path | None = None) -> None:
+def _apply(
+    connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path: Path | None = None, kind: str = MEMORY
+) -> None:
     """Take the steps in one transaction; a file that holds something is copied first."""
+    is_index_empty = False
     connection.create_function("opaque", 1, opaque, deterministic=True)
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("BEGIN IMMEDIATE")
@@ -301,8 +317,10 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
                     _carry_over(connection, path.with_name(INBOX_FILE))
                 for statement in statements(sql):
                     connection.execute(statement)
+                if kind == MEMORY and number == _STORABLE and done:
+                    is_index_empty |= _remove_nuls(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
-        if done and any(number > done and _EMPTIES_INDEX in sql for number, sql in todo):
+        if done and (is_index_empty or any(number > done and _EMPTIES_INDEX in sql for number, sql in todo)):
             _fill_index(connection)
         connection.execute("COMMIT")
     except BaseException:
@@ -310,6 +328,35 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _remove_nuls(connection: sqlite3.Connection) -> bool:
+    """Replace NULs in all texts, written out or as JSON escapes; return whether the index was emptied for that."""
+    indexed = False
+    for table, column in connection.execute(_TEXT_COLUMNS).fetchall():
+        found = f"SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?)"
+        nul = "\\u0000" if column in _DOCUMENTS else "\0"
+        values = [value for (value,) in connection.execute(found, (nul,))]
+        if values and not indexed and (table, column) in _INDEXED:
+            connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
+            indexed = True
+        for value in values:
+            # A name that another row has already keeps its NUL: nothing tells them apart otherwise.
+            sql = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {column} = ?"
+            cleaned = _clean_document(value) if column in _DOCUMENTS else clean(value)
+            connection.execute(sql, (cleaned, value))
+            if (table, column) == ("event", "text"):
+                # Records know what their events said by its hash.
+                sources = "UPDATE compaction_source SET sha256 = ? WHERE sha256 = ?"
+                connection.execute(sources, (digest(cleaned), digest(value)))
+    return indexed
+
+
+def _clean_document(document: str) -> str:
+    try:
+        return json.dumps(storable_json(json.loads(document)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return document
 
 
 def _fill_index(connection: sqlite3.Connection) -> None:

@@ -1,6 +1,7 @@
 """The one guard before all routes of a team's server: token, rate, role; and the note of who asked.
 
-A token is looked up for every request, and again every half second while one lasts: a stream of who was revoked ends.
+A token is looked up for every request, and again while one lasts when someone's access has changed, of which the
+database tells: a stream of who was revoked ends within a second.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,23 +30,31 @@ from mcp_memory.errors import MemoryFault
 from mcp_memory.surfaces.http import PATH, Welcome, headers_of, refuse
 from mcp_memory.surfaces.team.connections import note_authenticated
 from mcp_memory.surfaces.team.identity import asking
-from mcp_memory.surfaces.team.limits import RateLimit
-from mcp_memory.surfaces.team.pages import Door, door_page
+from mcp_memory.surfaces.team.limits import OpenLimit, RateLimit
+from mcp_memory.surfaces.team.pages import LOGGED_IN, Door, door_page
 from mcp_memory.surfaces.web.access import ENTRANCE, STATIC
 from mcp_memory.surfaces.web.routes import once_more
 
 if TYPE_CHECKING:
+    from mcp_memory.store.team_port import TeamStore
     from mcp_memory.surfaces.team.audit import Audit
     from mcp_memory.surfaces.team.serving import TeamMemory
 
+LookUp = Callable[["TeamStore", int], Awaitable[Viewer | None]]
 #: Where the protocol's clients learn how this server wants to be asked; it needs no token.
 METADATA = "/.well-known/oauth-protected-resource"
-#: How often a token is looked at again while its request lasts.
+#: How often it is looked while a request lasts whether its token has expired or someone's access has changed.
 LOOK_SECONDS = 0.5
+#: After so many looks it is looked up though nothing was heard of a change.
+_SURE_LOOKS = 20
+#: How long what was looked up is believed unless a change is heard of, and of how many tokens.
+BELIEVED_SECONDS, _MAX_KNOWN = 1.0, 10_000
 #: So many failed logins of an address at once, and so many a second after that.
 FAILURES = (10, 1 / 6)
 #: What is asked here is noted where it is answered, by the tool's name.
 _NOTED_THERE = (PATH, "/team/ask")
+#: What is answered by a stream that has no end, and when to try again where a member has too many of them.
+_STREAMS, _STREAM_SECONDS = (PATH, "/live/stream"), 30
 #: What of an address is told of a request.
 _KIND = re.compile(r"/(team/)?\w{0,20}")
 #: Before a browser's session, where a token stands.
@@ -52,23 +62,49 @@ _BROWSER = "browser "
 
 
 class Verifier(TokenVerifier):
-    """Implements the SDK's TokenVerifier: a token, or a browser's session, is looked up each time it comes."""
+    """Implements the SDK's TokenVerifier. An answer is believed for a second, or until someone's access changes."""
 
-    def __init__(self, memory: TeamMemory) -> None:
-        self._memory = memory
+    def __init__(self, memory: TeamMemory, clock: Callable[[], float] = time.monotonic) -> None:
+        self._memory, self._clock = memory, clock
+        #: By token or session: whose it is, and until when that is believed.
+        self._known: dict[str, tuple[AccessToken, float]] = {}
+        self._version = 0
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        store = await self._memory.register()
-        return _access(token, await store.viewer_of(token, self._memory.now_ms()))
+        if token.startswith(_BROWSER):  # so would a browser's session be named, which opens pages alone
+            return None
+        return await self._verify(token, lambda store, now_ms: store.viewer_of(token, now_ms))
 
     async def verify_session(self, session: str) -> AccessToken | None:
         if not session:
             return None
+        return await self._verify(_BROWSER + session, lambda store, now_ms: store.viewer_of_session(session, now_ms))
+
+    async def _verify(self, name: str, look_up: LookUp) -> AccessToken | None:
         store = await self._memory.register()
-        return _access(_BROWSER + session, await store.viewer_of_session(session, self._memory.now_ms()))
+        version, now_ms = store.access_version(), self._memory.now_ms()
+        if version != self._version or len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+            self._version = version
+        found, until = self._known.get(name, (None, 0.0))
+        if found is not None and self._clock() < until and not self.has_expired(found):
+            return found
+        viewer = await look_up(store, now_ms)
+        access = _access(name, viewer) if viewer else None
+        if access is None:
+            self._known.pop(name, None)
+        elif store.access_version() == version:  # else it may be from before the change
+            self._known[name] = access, self._clock() + BELIEVED_SECONDS
+        return access
 
     def excuse(self, error: MemoryFault) -> str:
         return self._memory.excuse(error)
+
+    def has_expired(self, access: AccessToken) -> bool:
+        return access.expires_at is not None and access.expires_at * 1000 <= self._memory.now_ms()
+
+    async def access_version(self) -> int:
+        return (await self._memory.register()).access_version()
 
     async def lives(self, access: AccessToken) -> bool:
         """Whether the token or session is still that of the same member in the same role."""
@@ -77,11 +113,10 @@ class Verifier(TokenVerifier):
         return await verify(access.token.removeprefix(_BROWSER)) == access
 
 
-def _access(token: str, viewer: Viewer | None) -> AccessToken | None:
-    return (
-        None
-        if viewer is None
-        else AccessToken(token=token, client_id=viewer.name, subject=viewer.name, scopes=[viewer.role])
+def _access(token: str, viewer: Viewer) -> AccessToken:
+    expires = math.ceil(viewer.expires_ms / 1000)
+    return AccessToken(
+        token=token, client_id=viewer.name, subject=viewer.name, scopes=[viewer.role], expires_at=expires
     )
 
 
@@ -96,6 +131,7 @@ class TeamGuard:
     welcome: Welcome
     rate: RateLimit
     failures: RateLimit
+    streams: OpenLimit
     behind_proxy: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,16 +156,30 @@ class TeamGuard:
         else:
             scope["user"] = AuthenticatedUser(answer)
             note_authenticated(scope)
-            status = await self._watched(scope, receive, send, answer)
+            status = await self._serve_member(scope, receive, send, answer)
             if scope["path"] not in _NOTED_THERE:
                 self._note(scope, answer.client_id, status)
+
+    async def _serve_member(self, scope: Scope, receive: Receive, send: Send, access: AccessToken) -> int:
+        """Serve a member's request, unless it is one stream too many; the status that it was answered with."""
+        if scope["method"] != "GET" or scope["path"] not in _STREAMS:
+            return await self._watched(scope, receive, send, access)
+        with self.streams.one(access.client_id) as is_free:
+            if is_free:
+                return await self._watched(scope, receive, send, access)
+        refusal = _later(_STREAM_SECONDS, f"You have {self.streams.most} streams open.")
+        await refusal(scope, receive, send)
+        return refusal.status_code
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What needs no token: files that hold nothing of memory, and the form that asks for one."""
 
         async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 401 and scope["method"] == "POST":
-                self._failed(scope, self._address(scope))
+            if message["type"] == "http.response.start" and scope["method"] == "POST":
+                if message["status"] == 401:
+                    self._failed(scope, self._address(scope))
+                elif LOGGED_IN in scope:
+                    self._note(scope, scope[LOGGED_IN], message["status"])
             await send(message)
 
         await self.app(scope, receive, sent)
@@ -219,10 +269,14 @@ class TeamGuard:
 
         async def look() -> None:
             nonlocal dead
+            seen, looks = None, 0
             while not dead:
                 await anyio.sleep(LOOK_SECONDS)
+                looks += 1
                 try:
-                    dead = not await self.verifier.lives(access)
+                    version = await self.verifier.access_version()
+                    if version != seen or self.verifier.has_expired(access) or looks % _SURE_LOOKS == 0:
+                        dead, seen = not await self.verifier.lives(access), version
                 except MemoryFault:
                     continue  # no one can be looked up just now, and nothing be read either
             tasks.cancel_scope.cancel()

@@ -58,6 +58,8 @@ _STATUS: dict[type[MemoryFault], int] = {
 MAX_WISH_BYTES = 1_000_000
 #: Halving 500 events down to eight bad ones takes about 100 writes.
 _MAX_TRIES = 100
+#: Projects that a laptop is told of; it looks for its own among them.
+_MAX_NAMED = 5_000
 
 
 async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
@@ -71,7 +73,8 @@ async def me(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
         "server": (await store.identity())[0],
         "version": __version__,
         "projects": [
-            {"slug": one.slug, "remote": one.remote, "root": one.root, "open": not one.members} for one in projects
+            {"slug": one.slug, "remote": one.remote, "root": one.root, "open": not one.members}
+            for one in projects[:_MAX_NAMED]
         ],
     }
 

@@ -1,9 +1,11 @@
-"""How much one may ask: a bucket of requests for each member, and of failed logins for each address."""
+"""How much one may ask: requests and open streams of each member, and failed logins of each address."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 #: How many names are kept in mind; of more, those that are full again are let go.
@@ -36,3 +38,25 @@ class RateLimit:
     def _now(self, name: str) -> float:
         left, since = self._left.get(name, (self.burst, self.clock()))
         return min(self.burst, left + (self.clock() - since) * self.per_second)
+
+
+@dataclass(slots=True)
+class OpenLimit:
+    """So many at the same time."""
+
+    most: int
+    _open: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def one(self, name: str) -> Iterator[bool]:
+        """Count one more in for as long as the block lasts; False if there are as many as there may be."""
+        if self._open[name] >= self.most:
+            yield False
+            return
+        self._open[name] += 1
+        try:
+            yield True
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]

@@ -11,12 +11,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from mcp_memory.app import App
 from mcp_memory.errors import NotFound
+from mcp_memory.navigate.browse import ALL
 from mcp_memory.surfaces.team.identity import current
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
 from mcp_memory.surfaces.web.forms import LOGIN_BYTES, read_form
@@ -27,6 +29,8 @@ from mcp_memory.surfaces.web.writes import fields
 if TYPE_CHECKING:
     from mcp_memory.surfaces.team.serving import TeamMemory
 
+#: In the scope of a request: the name of the member who has just logged in.
+LOGGED_IN = "mcp_memory.logged_in"
 #: How long a browser stays logged in, and how many rows of the audit are shown.
 _SESSION_SECONDS, _ROWS = 12 * 3600, 200
 
@@ -78,7 +82,12 @@ class TeamSite(Site):
         """Who asked what of the team's memory: to a member its own questions, to an admin everyone's."""
         viewer, store = current(), await self._team.register()
         whose = request.query_params.get("person") or None if viewer.manages else viewer.name
-        rows = [asdict(row) for row in await store.audit(whose, _ROWS)]
+        # What is asked for may be a project that the one who looks does not know to be there.
+        readable = {"", ALL, *await store.seen_by(viewer).slugs()}
+        rows = [
+            asdict(row) | {"project": row.project if row.project in readable else ""}
+            for row in await store.audit(whose, _ROWS)
+        ]
         return await self.page(request, "asked.html", {"title": "Asked", "rows": rows, "most": _ROWS})
 
     async def enter(self, request: Request) -> Response:
@@ -87,10 +96,16 @@ class TeamSite(Site):
             return door_page()
         if not self.access.is_own("POST", request.headers):
             return door_page("Log in on this page itself.")
-        token = (await read_form(request, LOGIN_BYTES)).get("token", "").strip()
+        try:
+            form = await read_form(request, LOGIN_BYTES)
+        except HTTPException:
+            return door_page("This is no token.")
+        token = form.get("token", "").strip()
         store, now_ms = await self._team.register(), self._team.now_ms()
-        if not token or await store.viewer_of(token, now_ms) is None:
+        viewer = await store.viewer_of(token, now_ms) if token else None
+        if viewer is None:
             return door_page("This is no one's token: it may have expired, or been revoked.")
+        request.scope[LOGGED_IN] = viewer.name
         session = await store.open_session(token, now_ms, now_ms + _SESSION_SECONDS * 1000)
         answer = RedirectResponse("/", 303, HEADERS)
         secure = request.url.scheme == "https"

@@ -41,7 +41,7 @@ from mcp_memory.surfaces.team.connections import (
 from mcp_memory.surfaces.team.guard import FAILURES, TeamGuard, Verifier
 from mcp_memory.surfaces.team.identity import asking, current
 from mcp_memory.surfaces.team.incoming import Turns
-from mcp_memory.surfaces.team.limits import RateLimit
+from mcp_memory.surfaces.team.limits import OpenLimit, RateLimit
 from mcp_memory.surfaces.team.pages import Door, TeamSite
 from mcp_memory.surfaces.web.routes import viewer
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Requests of one member: so many at once, and so many a second after that.
 RATE = (240, 20)
+#: Streams that a member may have open at the same time: of agents, laptops and pages.
+MAX_STREAMS = 10
 #: So many portions are taken in at once: one is prepared while another is written, and a third would only wait for it.
 TAKEN_IN = 2
 
@@ -68,6 +70,8 @@ class TeamMemory(Memory):
         self._greets, self._told = True, ""
         #: What is pushed waits for its turn, so that answers have threads and connections however many push.
         self.taking_in = anyio.CapacityLimiter(TAKEN_IN)
+        #: What a member watches for news.
+        self.streams = OpenLimit(MAX_STREAMS)
         #: One push of a member after the other.
         self.turns = Turns()
 
@@ -88,6 +92,10 @@ class TeamMemory(Memory):
     def asked_by(self, asker: Hashable) -> AbstractContextManager[None]:
         assert isinstance(asker, Viewer)
         return asking(asker)
+
+    def stream_of(self, asker: Hashable) -> AbstractContextManager[bool]:
+        assert isinstance(asker, Viewer)
+        return self.streams.one(asker.name)
 
     def opener(self) -> Opener:
         open_app = prepared()
@@ -152,6 +160,7 @@ def team_app(memory: TeamMemory, allow: tuple[str, ...] = (), *, behind_proxy: b
         Welcome(allow),
         RateLimit(*RATE),
         RateLimit(*FAILURES),
+        memory.streams,
         behind_proxy,
     )
 
@@ -166,6 +175,9 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
             f"{host} can be reached from other machines, and tokens must not go there unencrypted. Give --tls-cert and "
             "--tls-key, or --behind-proxy if a reverse proxy before it speaks TLS."
         )
+    connection = TeamConnection.bounded(
+        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
+    )
     listener, memory = listen(host, options.port, allow), TeamMemory(settings)
     memory.greeted()  # no client is waited for: it is opened now, and what is wrong with it is told now
     app = team_app(memory, allow, behind_proxy=options.behind_proxy)
@@ -177,9 +189,6 @@ async def serve_team(settings: Settings, options: argparse.Namespace) -> None:
         f"Laptops join with `mcp-memory team join {base}`; browsers log in there",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
-    connection = TeamConnection.bounded(
-        connections_within(raise_file_limit()), tls, None if options.behind_proxy else MAX_STRANGERS
-    )
     await run_until_signal(server_of(app, connection, proxy_headers=False), listener, memory)
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -78,11 +78,16 @@ HEADERS = {
 }
 #: How often a page that is open looks for something new.
 LOOK_SECONDS = 1.0
+#: After so many looks at which nothing was new, what waits is told all the same.
+_IDLE_LOOKS = 15
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
 _LIVE = 30
 #: After so long without an event a live page says that nothing came in lately.
 _DAY_MS = 24 * 60 * 60 * 1000
+#: Projects in a list to choose from; a team may have thousands.
+MAX_LISTED = 200
+ALL_PROJECTS = toc.Scope(None, None)
 
 
 def viewer(site: Site) -> ASGIApp:
@@ -285,11 +290,17 @@ class Site:
         told: deque[int] = deque(maxlen=_LIVE)
         yield "retry: 2000\n\n"
         idle = 0
+        version: tuple[object, int] | None = None
         while not self.is_logged_out(request):
             app = await self.app(request)
-            now = await app.store.position()
             idle += 1
-            if _place(now) == _place(seen) and idle % 15:
+            # A server tells of what is written, so that to have a page open asks it for nothing meanwhile.
+            changes = app.whole.store, await app.store.changes(own=True)
+            if changes == version and idle % _IDLE_LOOKS:
+                await anyio.sleep(LOOK_SECONDS)
+                continue
+            version, now = changes, await app.store.position()
+            if _place(now) == _place(seen) and idle % _IDLE_LOOKS:
                 await anyio.sleep(LOOK_SECONDS)
                 continue
             here = await self.answers(request)
@@ -428,6 +439,7 @@ def environment() -> Environment:
     )
     made.globals |= {"version": __version__, "url": url, "length": lambda card: lasted(card.start_ms, card.end_ms)}
     made.filters |= {"size": _size, "short_session": short_session, "inline": markup.inline}
+    made.filters["few"] = _few
     made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return made
 
@@ -442,6 +454,12 @@ def _here(request: Request, **changes: object) -> str:
     """The address of this page with parts of its query changed."""
     query = {name: value for name, value in request.query_params.items() if name != "part"}
     return url(request.url.path, **{**query, **changes})
+
+
+def _few(items: Sequence[Any], chosen: object = None) -> list[Any]:
+    """As many as a list of a page has, and among them the one that was chosen."""
+    few = list(items[:MAX_LISTED])
+    return few if chosen in (None, "", *few) or chosen not in items else [chosen, *few[:-1]]
 
 
 def _moment(zone: Any, at_ms: int, form: str = "%Y-%m-%d %H:%M") -> str:

@@ -275,7 +275,7 @@ def _ends(events: Sequence[Event], earlier: bool, later: bool) -> Data:
 
 async def session(here: Answers, asked: Asked) -> Data:
     """A session as a conversation, from its beginning or from a place on, with its parts, decisions and records."""
-    name = await browse.session_name(here.reader, asked.path["session_id"])
+    name = await browse.kept_session(here.reader, asked.path["session_id"])
     cards = await overview.session_cards(here.reader, None, session_id=name, limit=1)
     part = await stretch(here, replace(asked, path={"session_id": name}))
     if not part["events"] and not cards:
@@ -287,6 +287,7 @@ async def session(here: Answers, asked: Asked) -> Data:
         "title": cards[0].title if cards else name,
         "card": cards[0] if cards else None,
         "session_id": name,
+        "continues": await here.reader.continues(name),
         "segments": [node_line(node) for node in segments],
         "decisions": _bullets(told),
         "records": [

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer
+from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer, StoreRejected
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sqlite.database import Database, SqliteSnapshot, explain, told
 from mcp_memory.store.sqlite.migrations import latest
@@ -203,6 +203,7 @@ async def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         ("database or disk is full", StoreFull),
         ("disk I/O error", StoreFull),
         ("attempt to write a readonly database", StoreFull),
+        ("string or blob too big", StoreRejected),
     ],
 )
 def test_sqlite_errors_become_ours(text: str, kind: type[Exception], tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ async def test_the_index_is_filled_anew_where_a_step_empties_it(tmp_path: Path) 
         await learn(app, [said(log, "2026-03-02T10:00:00Z", role="tool"), *conversation()])
     with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as connection:
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
-        for table in ("shared_project", "shared_session", "to_push", "to_withdraw"):
+        for table in ("shared_project", "shared_session", "to_push", "to_withdraw", "failure"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX event_shared")
         connection.execute("ALTER TABLE event DROP COLUMN visibility")

@@ -89,6 +89,19 @@ async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
         assert "tidepool-web" not in one.partition("Latest sessions")[2].partition("All sessions")[0]
 
 
+async def test_notes_are_neither_listed_nor_counted_as_sessions(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn(conversation())
+        await (await reader.app).remember("Never deploy on Fridays.", project="alpha")
+        await reader.learn([])
+        assert len(set(links(await reader.get("/sessions"), "/session/"))) == 1
+        front = await reader.get("/")
+        assert "9 events in 1 session" in text_of(front)
+        assert "Never deploy" not in text_of(front).partition("Latest sessions")[2].partition("All sessions")[0]
+        assert "client=mcp-memory" not in front
+        assert "Notes of alpha" in text_of(await reader.get("/session/notes:label:alpha"))
+
+
 async def test_the_overview_names_what_health_finds_and_what_to_do(
     blank: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,7 +17,7 @@ from mcp_memory.domain.events import Event, EventQuery, EventType, Intake
 from mcp_memory.domain.nodes import NodeQuery, event_grip_id
 from mcp_memory.domain.toc import Level
 from mcp_memory.surfaces.process_command import until_idle
-from mcp_memory.surfaces.web.routes import PAGES
+from mcp_memory.surfaces.web.routes import MAX_LISTED, PAGES
 from mcp_memory.surfaces.web.writes import WRITES
 from tests.store.engines import said
 from tests.surfaces.team_server import TeamDesk, team_server
@@ -224,3 +225,98 @@ async def test_an_admin_sees_who_asked_and_a_member_what_it_asked_itself(tmp_pat
         assert "GET /session" in whole
         assert "GET /toc" in whole
         assert "GET /session" not in text_of((await root.get("/recalled?person=root")).text)
+
+
+async def test_any_name_of_a_person_is_only_a_name(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "ada") as ada:
+        for name in ("%(p", "%", "%s", "%(p1)s", "?1", ":a", "{by}", "§session", "'", "a" * 5_000, "\0"):
+            for page in ("/", "/toc", "/sessions", "/files", "/notes", "/live", "/search", "/recalled"):
+                answer = await ada.get(page, params={"person": name, "q": "payment"})
+                assert answer.status_code == 200, (page, name)
+            assert "ada-1" not in (await ada.get("/sessions", params={"person": name})).text
+
+
+async def test_who_logs_in_or_is_refused_is_noted(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk:
+        async with desk.client() as stranger:
+            assert (await stranger.post("/enter", data={"token": "mcpm_guess"})).status_code == 401
+            foreign = {"origin": "http://127.0.0.1:1", "sec-fetch-site": "same-site"}
+            token = {"token": desk.tokens["ada"]}
+            assert (await stranger.post("/enter", data=token, headers=foreign)).status_code == 401
+        async with browsing(desk, "ada"):
+            await desk.memory.audit.write()
+        told = [(row.name, row.action, row.outcome) for row in await desk.store.audit(None, 9)]
+        assert told == [
+            ("ada", "POST /enter", "ok"),
+            ("", "POST /enter", "refused"),
+            ("", "POST /enter", "refused"),
+        ]
+
+
+async def test_who_asks_for_a_closed_project_learns_nothing_of_its_name(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "bob") as bob, browsing(desk, "root") as root:
+        async with desk.client("bob") as laptop, desk.agent("bob") as agent:
+            for name in ("inner", "no-such-project", "shop"):
+                asked = {"tool": "toc_root", "arguments": {}, "project": {"name": name}}
+                await laptop.post("/team/ask", json=asked)
+                await agent.call_tool("toc_root", {"project": name})
+        await desk.memory.audit.write()
+        for browser in (bob, root):
+            shown = text_of((await browser.get("/recalled", params={"person": "bob"})).text)
+            assert "toc_root" in shown
+            assert "shop" in shown
+            assert "inner" not in shown
+        # Whoever runs the server reads all of it.
+        assert "inner" in {row.project for row in await desk.store.audit("bob", 99)}
+
+
+async def test_lists_of_projects_are_bounded(tmp_path: Path) -> None:
+    async def many(app: App) -> None:
+        shared = [replace(said("Hello.", n, session=f"s{n}"), visibility="team") for n in range(MAX_LISTED + 20)]
+        await app.store.add([Intake((event,), f"/w/p{n:04}", "", author="ada") for n, event in enumerate(shared)])
+
+    async with team_server(tmp_path, many) as desk, browsing(desk, "bob") as bob:
+        last = f"p{MAX_LISTED + 19:04}"
+        for page in ("/", "/toc", "/search", "/notes", "/forget"):
+            html = (await bob.get(page, params={"project": last})).text
+            assert 0 < html.count("<option") <= 2 * MAX_LISTED + 20, page
+            assert page == "/forget" or f"selected>{last}<" in html
+        front = (await bob.get("/")).text
+        assert front.count('<li class="row" data-item><a class="main" href="/?project=') == MAX_LISTED
+        assert "and 20 more" in front
+
+
+async def test_a_stranger_s_form_is_read_no_further_than_a_token_may_reach(tmp_path: Path) -> None:
+    async with team_server(tmp_path) as desk:
+        read = 0
+
+        async def receive() -> dict[str, Any]:
+            nonlocal read
+            read += 1
+            return {"type": "http.request", "body": b"a=" + b"x" * 10_000 + b"&", "more_body": read < 1_000}
+
+        statuses: list[int] = []
+
+        async def send(message: Any) -> None:
+            statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+        headers = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")]
+        scope = {"type": "http", "method": "POST", "path": "/enter", "query_string": b"", "headers": headers}
+        scope |= {"scheme": "http", "server": ("127.0.0.1", 80), "client": ("10.0.0.9", 1), "root_path": ""}
+        await desk.guard(scope, receive, send)
+        assert (statuses, read) == ([401], 2)
+        async with desk.client() as stranger:
+            many = "&".join(f"a{n}=1" for n in range(99)).encode()
+            own = {"origin": str(stranger.base_url)}
+            assert (await stranger.post("/enter", content=many, headers=own)).status_code == 401
+
+
+async def test_a_browser_s_session_is_no_token(tmp_path: Path) -> None:
+    async with pages(tmp_path) as desk, browsing(desk, "ada") as ada:
+        assert (await ada.get("/notes")).status_code == 200
+        [session] = ada.cookies.values()
+        async with desk.client() as stranger:
+            for token in (session, f"browser {session}"):
+                for path in ("/team/me", "/notes"):
+                    told = await stranger.get(path, headers={"authorization": f"Bearer {token}"})
+                    assert told.status_code == 401

@@ -1,0 +1,2 @@
+-- Why: text and metadata of earlier versions may hold NULs, which no other engine takes and which cut a text short where
+-- C reads it. Each is replaced by U+FFFD. SQL cannot name a NUL in replace(), so the program does it with this step.
