@@ -13,7 +13,7 @@ from mcp_memory.capture.hook import CLAUDE_CODE
 from mcp_memory.clients.claude_prompts import (
     HUMAN,
     LEAD,
-    Message,
+    SplitMessage,
     client_events,
     is_task_record,
     message_of,
@@ -393,7 +393,7 @@ class _ClaudeTranscript(TranscriptReader):
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
             content = blocks_text(object_of(line.value, "message").get("content"))
-            return self._said(line, [Message(letters=message_of(content).letters)])
+            return self._said(line, [SplitMessage(letters=message_of(content).letters)])
         if line.value.get("isCompactSummary") is True:
             facts = self.memory.pop("compaction", {})
             text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
@@ -410,10 +410,10 @@ class _ClaudeTranscript(TranscriptReader):
         origin = HUMAN if line.agent else text_of(object_of(line.value, "origin"), "kind")
         messages = [message_of(text, origin) for text in texts]
         if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
-            messages = [Message("[image]")]
+            messages = [SplitMessage("[image]")]
         return events + self._said(line, messages)
 
-    def _said(self, line: _Line, messages: Sequence[Message]) -> list[Captured]:
+    def _said(self, line: _Line, messages: Sequence[SplitMessage]) -> list[Captured]:
         """What one line says in the user's name.
 
         The leader of a team asks, and a mate does where nobody has asked the session anything before. What else mates
@@ -428,7 +428,7 @@ class _ClaudeTranscript(TranscriptReader):
                     asked.append(letter.text)
                     senders.append(letter.sender)
                 else:
-                    events += self._from_client(line, Message(notices=(f"{letter.sender}: {letter.text}",)))
+                    events += self._from_client(line, SplitMessage(notices=(f"{letter.sender}: {letter.text}",)))
             events += self._from_client(line, message) + self._ran(line, message.command)
         return (
             events + self._asked(line, "\n\n".join(asked), sender=", ".join(dict.fromkeys(senders)))
@@ -456,7 +456,7 @@ class _ClaudeTranscript(TranscriptReader):
         words = f"! {command}"
         return [replace(ran, source_key=line.key(_prompt_key(line, words), words))]
 
-    def _from_client(self, line: _Line, message: Message) -> list[Captured]:
+    def _from_client(self, line: _Line, message: SplitMessage) -> list[Captured]:
         """What background tasks and the client say. A task may report several times, each time something else."""
         if line.agent:
             return []
@@ -477,7 +477,7 @@ class _ClaudeTranscript(TranscriptReader):
         line. What the client puts there is told at once, and never waits with what was typed.
         """
         content, operation, waiting = line.text("content"), line.text("operation"), self._waiting()
-        message = Message() if is_task_record(content) else message_of(content)
+        message = SplitMessage() if is_task_record(content) else message_of(content)
         told, name = self._from_client(line, message), digest(message.words) if message.words else ""
         if operation == "enqueue":
             waiting += [[self.keep(line.value), name]] if name else []
@@ -500,7 +500,7 @@ class _ClaudeTranscript(TranscriptReader):
         queued = object_of(line.value, "attachment")
         origin, mode = text_of(object_of(queued, "origin"), "kind"), text_of(queued, "commandMode")
         content = blocks_text(queued.get("prompt")).strip()
-        message = Message() if is_task_record(content) else message_of(content, origin)
+        message = SplitMessage() if is_task_record(content) else message_of(content, origin)
         events = self._from_client(line, message)
         if line.agent or mode not in ("", "prompt") or queued.get("isMeta") is True:
             return events

@@ -58,7 +58,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SplitMessage:
     """A user message by its speakers. `command` is what the user ran in the client's own shell."""
 
     words: str = ""
@@ -68,7 +68,7 @@ class Message:
     notices: tuple[str, ...] = ()
 
 
-def message_of(text: str, origin: str = "") -> Message:
+def message_of(text: str, origin: str = "") -> SplitMessage:
     """Split the text of a user message by who speaks in it; `origin` is what the client says of that."""
     reports: list[Report] = []
     letters: list[Letter] = []
@@ -102,7 +102,7 @@ def message_of(text: str, origin: str = "") -> Message:
     if words and (origin in _MACHINE_ORIGINS or is_task_record(words)):
         notices.append(words)
         words = ""
-    return Message(
+    return SplitMessage(
         words,
         command,
         tuple(reports),
@@ -117,7 +117,7 @@ def is_task_record(text: str) -> bool:
     return isinstance(value, dict) and bool(text_of(value, "task_id")) and "task_type" in value
 
 
-def client_events(origin: Origin, message: Message, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
+def client_events(origin: Origin, message: SplitMessage, source_ids: tuple[str, ...] = ()) -> Iterator[Captured]:
     """What background tasks and the client say in a user message.
 
     One notification stands in several lines, and a subagent's own file has its answer too: so the keys have no line.

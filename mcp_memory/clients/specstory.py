@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mcp_memory.capture.hook import CLAUDE_CODE, CURSOR
 from mcp_memory.clients import claude_tools, codex_tools, cursor_transcript
-from mcp_memory.clients.claude_prompts import LEAD, Message, client_events, message_of
+from mcp_memory.clients.claude_prompts import LEAD, SplitMessage, client_events, message_of
 from mcp_memory.clients.cursor_transcript import said_key
 from mcp_memory.clients.lines import EXPORT, Origin, digest, modified_ms, rewritten, stop_event
 from mcp_memory.clients.port import BadLine, TranscriptState
@@ -297,7 +297,7 @@ class _Export:
             key = self._key("compaction", digest(text))
             yield self._next().event(key, EventType.COMPACTION, claude_tools.compact_summary(text))
         elif not _NOT_TYPED.match(text) and not expanded:
-            message = message_of(text) if self._client == CLAUDE_CODE else Message(self._typed(text))
+            message = message_of(text) if self._client == CLAUDE_CODE else SplitMessage(self._typed(text))
             yield from self._not_asked(message)
             is_first = not any(name.startswith("user:") for name in self._counts)
             asked = [letter.text for letter in message.letters if letter.sender == LEAD or is_first]
@@ -307,7 +307,7 @@ class _Export:
             if text:
                 yield self._message("user", EventType.USER_MESSAGE, text, {})
 
-    def _not_asked(self, message: Message) -> Iterator[Captured]:
+    def _not_asked(self, message: SplitMessage) -> Iterator[Captured]:
         """What the client says in a user message, and a command that the user ran."""
         if message.reports or message.notices:
             yield from client_events(self._next(), message)

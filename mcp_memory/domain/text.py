@@ -57,6 +57,11 @@ _POSING_TAG = re.compile(
     re.I,
 )
 _END = re.compile(r"(?:\s[^<>\uff1c\uff1e]{0,200}?|\s*[/\uff0f]?)(?:[>\uff1e\ufe65]|&(?:gt|#0*62|#x0*3e)\b)", re.I)
+#: The bracket that closes a tag, in any spelling, behind its name.
+_CLOSING = re.compile(
+    r"(?:\s*[/\uff0f]?|[^<>\uff1c\uff1e\n]{0,200}?)(?P<close>[>\uff1e\ufe65]|&(?:gt|\#0*62|\#x0*3e);?|\\u003e|\\x3e|%3e)",
+    re.I,
+)
 _BOUNDARY = re.compile(r"\s|$|[/>\uff0f\uff1e\ufe65&\\%]")
 _TAG_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: Cyrillic and Greek letters that look like Latin ones.
@@ -78,15 +83,42 @@ _COMPOUND = re.compile(
     r"stdout|stderr|command|caveat|submit|turn|query|info|detail|selection)|command(?:name|args)|(?:start|end)ofturn"
 )
 _ENDINGS = frozenset("reminder reminders hook instruction instructions notification caveat".split())
+#: A tag whose name ends so holds a datum, like the `<tool-use-id>` of a notification; no client speaks in it.
+_DATA_ENDINGS = frozenset("id ids uuid uses count".split())
 #: Words by which open models mark whose turn it is, such as `<|im_start|>`; some programs read them anywhere.
-_TURNS = re.compile(r"[<\uff1c]\s*[|\uff5c](?=[\w\u2581 ]{2,40}[|\uff5c])")
-_DEFUSED = "‹"
+_TURNS = re.compile(r"[<\uff1c](?P<turn>\s*[|\uff5c][\w\u2581 ]{2,40}[|\uff5c]\s*)(?P<close>[>\uff1e]?)")
+_OPEN, _CLOSE = "‹", "›"
 _SPACE = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
-    """The text without hidden characters; tags that pose as the client's own are made harmless."""
-    return _TURNS.sub(f"{_DEFUSED}|", _POSING_TAG.sub(_defused, HIDDEN.sub("", text)))
+    """The text without hidden characters, and with ‹…› for tags that pose as the client's own."""
+    return _defuse(text)[0]
+
+
+def count_defused(text: str) -> int:
+    """How many tags of the text are shown with ‹…›: with any, what is shown is not what was stored."""
+    return _defuse(text)[1]
+
+
+def _defuse(text: str) -> tuple[str, int]:
+    """The cleaned text, and how many of its tags have other brackets there."""
+    text = HIDDEN.sub("", text)
+    parts, last, tags = [], 0, 0
+    for tag in _POSING_TAG.finditer(text):
+        if not _poses(tag):
+            continue
+        closing = _CLOSING.match(text, tag.end("name"))
+        end = closing.start("close") if closing else tag.end("name")
+        parts += [text[last : tag.start()], _OPEN, text[tag.end("open") : end], _CLOSE if closing else ""]
+        last = closing.end() if closing else end
+        tags += 1
+    text, turns = _TURNS.subn(_defused_turn, "".join(parts) + text[last:])
+    return text, tags + turns
+
+
+def _defused_turn(mark: re.Match[str]) -> str:
+    return f"{_OPEN}{mark['turn']}{_CLOSE if mark['close'] else ''}"
 
 
 def clean_json(value: Any) -> Any:
@@ -98,10 +130,6 @@ def clean_json(value: Any) -> Any:
     return [clean_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _defused(tag: re.Match[str]) -> str:
-    return _DEFUSED + tag[0][len(tag["open"]) :] if _poses(tag) else tag[0]
-
-
 def _poses(tag: re.Match[str]) -> bool:
     if tag["space"] and not tag["slash"] and not _END.match(tag.string, tag.end("name")):
         return False  # a comparison
@@ -110,6 +138,8 @@ def _poses(tag: re.Match[str]) -> bool:
         return False  # the argument of a generic type
     words = _words(tag["name"])
     if not words:
+        return False
+    if len(words) > 1 and words[-1] in _DATA_ENDINGS:
         return False
     joined = "".join(words + (_words(tag["next"]) if tag["next"] and len(words) == 1 else []))
     if _COMPOUND.match(joined) or (len(words) > 1 and words[-1] in _ENDINGS):

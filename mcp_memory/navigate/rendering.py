@@ -15,7 +15,7 @@ from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, foremost, parse_grip_id, short_grip_id
-from mcp_memory.domain.text import clean, safe, terms
+from mcp_memory.domain.text import clean, count_defused, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
@@ -356,12 +356,12 @@ class Renderer:
         else:
             session = f"session {safe(cited.session_id, _NAME)}"
             who = f"{cited.role} {safe(cited.author, _NAME)}".rstrip()
-            said = f"{self.moment(cited.timestamp_ms)} {who}{lines.mark(cited)} · {session} · {opened.state}"
             # From the place on that matters, if the excerpt is long and one is named.
             start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
-            words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub(
-                "\n", clean(cited.text[start : opened.end])
-            )
+            stored = cited.text[start : opened.end]
+            state = opened.state + altered(stored)
+            said = f"{self.moment(cited.timestamp_ms)} {who}{lines.mark(cited)} · {session} · {state}"
+            words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub("\n", clean(stored))
             words = self.cut_to(words, max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
         step = errors.ALL_TIMES
@@ -373,6 +373,12 @@ class Renderer:
             if page.whole:
                 break
         return page
+
+
+def altered(stored: str) -> str:
+    """What to add where words are called exact and some of their tags are shown with other brackets."""
+    tags = count_defused(stored)
+    return f", {_many(tags, 'tag')} shown as ‹…›" if tags else ""
 
 
 def _foot(tokens: int, next_call: str) -> str:

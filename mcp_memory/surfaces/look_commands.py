@@ -16,7 +16,6 @@ from mcp_memory.app import App
 from mcp_memory.domain.budget import cursor_of, offset_of
 from mcp_memory.domain.events import Event, parse_ulid, short_session
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost, parse_grip_id, short_grip_id
-from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, Scope, ancestors, local_day, parse_node_id
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.navigate import browse
@@ -24,7 +23,7 @@ from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, NodeView, OpenedGrip, Topic, node_of, ref_of, topic_of
 from mcp_memory.navigate.hit_rendering import GripLines
 from mcp_memory.navigate.naming import grip_id_of, node_id_of
-from mcp_memory.navigate.rendering import Page
+from mcp_memory.navigate.rendering import Page, altered
 from mcp_memory.navigate.shapes import event_shape, found_shape, node_shape, time_shape
 from mcp_memory.search.hits import Hit
 from mcp_memory.store.port import ReadStore
@@ -247,20 +246,16 @@ async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
         return await _draw_grip(answers, opened, await answers.scope(options.project))
     record, cited = opened.record, opened.record.cited
 
-    def shown(place: int) -> int:
-        """Where a character of the cited text stands once the text is cleaned, as all JSON is."""
-        return len(clean(cited.text[:place])) if cited else place
-
     def ended(event: Event) -> dict[str, Any]:
         return event_shape(event) | ({"outcome": event.outcome} if event.outcome else {})
 
     scope = await answers.scope(options.project)
-    return {
+    shape = {
         "grip_id": record.grip_id,
         "excerpt": record.excerpt,
         "state": opened.state,
-        "start": shown(opened.start),
-        "end": shown(opened.end),
+        "start": opened.start,
+        "end": opened.end,
         "event_id": cited.event_id if cited else None,
         "session_id": cited.session_id if cited else None,
         "project": cited.project if cited else None,
@@ -269,6 +264,7 @@ async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
         "events": [ended(event) for event in record.events],
         "after": [ended(event) for event in record.after],
     }
+    return output.stored_document(shape)
 
 
 async def _draw_grip(answers: Answers, opened: OpenedGrip, scope: Scope) -> int:
@@ -278,6 +274,7 @@ async def _draw_grip(answers: Answers, opened: OpenedGrip, scope: Scope) -> int:
         return terminal.show(f"These words are gone from their message. They were: {record.excerpt}")
     found = await node_of(answers.reader, cited.project, parse_node_id(record.node_id)[0]) if record.node_id else None
     stands = "the exact words" if opened.state == "exact" else "the words have moved within their message"
+    stands += altered(cited.text[opened.start : opened.end])
     facts = [answers.renderer.moment(cited.timestamp_ms), stands, f"s:{short_session(cited.session_id)}"]
     head = Listed("Not in the summaries yet", facts, record.grip_id)
     if found:

@@ -40,6 +40,16 @@ def document(value: Mapping[str, Any]) -> int:
     return 0
 
 
+#: What a tag begins or ends with, an escape of these, and the control character that JSON may hold.
+_MARKUP = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\x7f"})
+
+
+def stored_document(value: Mapping[str, Any]) -> int:
+    """One JSON document with texts as they were stored. On the screen tags and hidden characters are escapes."""
+    print(json.dumps(value, ensure_ascii=True, indent=1).translate(_MARKUP))
+    return 0
+
+
 def result(answer: Answer) -> int:
     """Print what a command answers: a document, a text, or nothing more after an exit code."""
     if isinstance(answer, int):

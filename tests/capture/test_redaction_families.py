@@ -106,6 +106,11 @@ HANDED = [
     ('<Input type="password" defaultValue="{}" />', P),
     ("<input type=password value={}>", P),
     ("use {} as the root password", P),
+    ("enter {} when asked for the password", P),
+    ("type {} at the password prompt", P),
+    ("tn.read_until(b'Password: ')\ntn.write(b'{}\\n')", P),
+    ("ssh-keygen -t ed25519 -N '{}' -f k", WORD),
+    ("snmpwalk -v3 -u me -A {} host", P),
     ("Use `{}` as the new root password for now.", P),
     ("set {} as my database admin password, please", P),
     ("SECRET_KEY = b'{}'", r"\x38\xf1\x0c\x9e\x11\xd2\x7a\x44"),
@@ -164,6 +169,24 @@ ORDINARY = [
     "a \\x41\\x42 in a string, and C:\\temp\\x1\\y2",
     'path = "\\\\server\\share"',
     "class Engine < Base; private; end",
+    "void SetPrivate(Local<Private> name, Local<Data> value);",
+    "AU.addRequired<X>(); MachineFunctionPass::getAnalysisUsage(AU);",
+    "of a string to be lexed as an AsmToken::Identifier.",
+    ".codicon-pass:before,.codicon-issue-closed:before{content: 1}",
+    "util._assertion_pass = saved_assert_hooks",
+    "        username, password = split",
+    "userdata.password = password_ptr",
+    'def sign(private_key: "_RSAPrivateKey") -> bytes:',
+    "Union[Ed25519PrivateKey, Ed25519PublicKey, Ed448PublicKey]",
+    "SECStatus PK11_CheckUserPassword(PK11SlotInfo *slot, const char *pw);",
+    "var mapToken = mapToken2;",
+    'token = r"[-!#$%&*+.^_|~0-9a-zA-Z]+"',
+    "jsonnet_token = r'[^\\W\\d]\\w*'",
+    "U_UNEXPECTED_TOKEN=0x10100",
+    "'Parser::TextToken'=> '3.13',",
+    "<code>{ psk: &#x3C;Buffer|TypedArray> }</code>",
+    "api_key == client.WORKLOAD_API_KEY_PLACEHOLDER:",
+    'START = b"-----BEGIN OPENSSH PRIVATE KEY-----"\nEND = b"-----END OPENSSH PRIVATE KEY-----"',
     "if a < private_count > b:",
 ]
 
@@ -180,6 +203,18 @@ def test_a_password_called_pwd_is_recognized_by_what_it_looks_like(name: str) ->
     assert WORD not in redact(f'db_{name.lower()} = "{WORD}"')
     assert redact_json({name: "D:/work/tree"}) == {name: "D:/work/tree"}
     assert redact_json({name: P}) == {name: "[redacted:password]"}
+
+
+def test_a_type_argument_that_is_closed_like_a_tag_is_one() -> None:
+    assert redact("my plan:<Private>swordfish</private> end") == "my plan:[redacted:private] end"
+    assert redact("note<private>swordfish") == "note[redacted:private]"
+
+
+@pytest.mark.parametrize("name", ["db_pass", "userPass", "SMTP_PASS", "ansible_become_pass", "ACME_PASS"])
+def test_a_pass_that_is_a_password_is_taken(name: str) -> None:
+    assert WORD not in redact(f"{name}={WORD}")
+    assert P not in redact(f'{name} = "{P}"')
+    assert WORD not in redact(f'{name} = "{WORD}"')
 
 
 def test_base_64_that_happens_to_hold_a_prefix_or_a_name_is_no_key() -> None:

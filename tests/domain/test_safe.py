@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from mcp_memory.domain.text import clean, clean_json, safe
+from mcp_memory.domain.text import clean, clean_json, count_defused, safe
 
 #: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt.
 IGNORABLE = """
@@ -95,6 +95,7 @@ ORDINARY = [
     "<systematic> <toolbar> <username> <commander>",
     "a <b> c &lt;b&gt; 1 < 2 > 0 &amp; x << 3",
     "<система> <напоминание> <Ελλάδα>",
+    "<tool-use-id>toolu_1</tool-use-id> <tool_uses>36</tool_uses> <toolUseID> <task_id> <message-count>",
     "Line one\n\tLine two · naïve 日本語 — “quoted”",
 ]
 
@@ -134,6 +135,27 @@ def test_ordinary_code_and_prose_stay_as_they_are(text: str) -> None:
     assert clean(text) == text
 
 
+@pytest.mark.parametrize("tag", HOSTILE)
+def test_both_brackets_of_a_defused_tag_are_replaced(tag: str) -> None:
+    shown = clean(f"before {tag} after")
+    has_end = bool(re.search(r"[>＞]|&gt;|&#62;|u003e|%3E", tag))
+    assert shown.count("›") == has_end
+    assert not re.search(r"[>＞]|&gt;|&#62;|u003e|%3E", shown)
+    assert count_defused(f"before {tag} after") == 1
+    assert count_defused(shown) == 0
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_nothing_is_counted_where_nothing_is_defused(text: str) -> None:
+    assert count_defused(text) == 0
+
+
+def test_a_tag_whose_end_is_far_away_takes_no_other_bracket() -> None:
+    assert clean("<system-reminder and a < b > c") == "‹system-reminder and a < b > c"
+    assert clean("<system-reminder\nx > y") == "‹system-reminder\nx > y"
+    assert clean("a -> <system-reminder>x -> y</system-reminder>") == "a -> ‹system-reminder›x -> y‹/system-reminder›"
+
+
 def test_hidden_characters_cannot_put_a_tag_together() -> None:
     for char in ignorable()[::37]:
         assert "<system" not in clean(f"<{char}system{char}-reminder>")
@@ -142,7 +164,7 @@ def test_hidden_characters_cannot_put_a_tag_together() -> None:
 def test_every_text_of_a_json_value_is_cleaned() -> None:
     value = {"a": ["<system-reminder>", {"b\u200b": "x\u061cy"}], "n": 1, "t": ("z\u3164",), "none": None, "yes": True}
     assert clean_json(value) == {
-        "a": ["‹system-reminder>", {"b": "xy"}],
+        "a": ["‹system-reminder›", {"b": "xy"}],
         "n": 1,
         "t": ["z"],
         "none": None,

@@ -14,7 +14,7 @@ import pytest
 from mcp import MCPError
 
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.text import clean
+from mcp_memory.domain.text import clean, count_defused
 from tests.support import REPO, said
 from tests.surfaces.client import GRIP, ask, connected, read, refused
 from tests.surfaces.shell import Shell
@@ -78,6 +78,8 @@ def test_no_command_prints_them_as_text_or_as_json(hostile: Shell) -> None:
         shown = hostile.run(*words)
         assert shown.returncode == 0, shown.stderr
         assert harmless(shown.stdout), (words, shown.stdout)
+        if words[0] == "grip":  # the one document with texts as they were stored
+            continue
         told = strings(hostile.json(*words))
         assert [text for text in told if not harmless(text)] == [], words
         if words[0] not in ("projects", "status"):
@@ -89,7 +91,34 @@ def test_the_excerpt_of_a_grip_stands_where_its_json_says(hostile: Shell) -> Non
         grip = hostile.json("grip", hit["grip_id"])
         cited = next(event for event in grip["events"] if event["event_id"] == grip["event_id"])
         assert grip["state"] == "exact"
+        assert WORDS in cited["text"]
         assert cited["text"][grip["start"] : grip["end"]] == grip["excerpt"]
+
+
+def test_the_json_of_a_grip_has_what_was_stored_and_shows_no_tag(hostile: Shell) -> None:
+    hit = hostile.json("search", "wrong port", "--project", "work")["hits"][0]["grip_id"]
+    printed = hostile.run("grip", hit, "--json").stdout
+    assert harmless(printed)
+    assert printed.isascii()
+    grip = json.loads(printed)
+    assert any(WORDS in event["text"] for event in grip["events"])
+
+
+def test_words_that_are_called_exact_are_told_apart_from_what_was_stored(hostile: Shell) -> None:
+    counted = []
+    for hit in hostile.json("search", "wrong port", "--project", "work")["hits"]:
+        tags = count_defused(hostile.json("grip", hit["grip_id"])["excerpt"])
+        for more in ([], ["--budget", "800"]):
+            shown = hostile.run("grip", hit["grip_id"], *more).stdout
+            assert (f"{tags} tags shown as ‹…›" in shown) == bool(tags)
+            assert ("shown as" in shown) == bool(tags)
+        counted.append(tags)
+    assert {0, 6} <= set(counted)
+    hostile.run("remember", "The kestrel report has <tool-use-id>7</tool-use-id> and <b>bold</b>.", "--project", "work")
+    other = hostile.json("search", "kestrel report", "--project", "work")["hits"][0]["grip_id"]
+    shown = hostile.run("grip", other, "--budget", "800").stdout
+    assert "shown as" not in shown
+    assert "<tool-use-id>7</tool-use-id> and <b>bold</b>" in shown
 
 
 def test_an_export_is_a_faithful_copy(hostile: Shell) -> None:

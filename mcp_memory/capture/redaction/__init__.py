@@ -102,7 +102,7 @@ def _sought(section: str, flags: int = re.ASCII) -> list[_Sought]:
 
 
 #: What several triggers of commands have in common.
-_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
+_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.", "send", "net use")
 
 
 def _grouped(rules: Iterable[_Sought], sign: Callable[[str], str]) -> list[tuple[str, list[_Sought]]]:
@@ -201,6 +201,8 @@ def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
     depth = start = 0
     for tag in _PRIVATE().finditer(text):
         if not tag[1]:
+            if not depth and tag[0] == "<Private>" and _is_type_argument(text, tag):
+                continue
             start = start if depth else tag.start()
             depth += 1
         elif depth:
@@ -212,11 +214,22 @@ def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
     yield from _key_blocks(text)
 
 
+_CLOSED = lazy(r"</\s{0,9}private\s{0,9}>", re.I)
+
+
+def _is_type_argument(text: str, tag: re.Match[str]) -> bool:
+    """Whether `<Private>` stands behind a name, as in `Local<Private>`, and nothing closes it."""
+    before = text[tag.start() - 1 : tag.start()]
+    return (before.isalnum() or before == "_") and not _CLOSED().search(text, tag.end())
+
+
 _EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 #: The file of a PuTTY key.
 _PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")
 _LINES = lazy(r"[A-Za-z0-9+/=%]{30,}")
 _LAST_LINE = lazy(r"(?:\s|\\[nr]){0,40}[A-Za-z0-9+/=]{1,76}(?=\s{0,40}\Z)")
+#: Between the two edges of a key that stand in strings of their own, as in a program that reads keys.
+_TWO_STRINGS = lazy(r"""\\?["'`][\s,;)]{0,40}[\w.\s]{1,60}[:=]{1,2}[ ]{0,4}[bBrRuU]?\\?["'`]\Z""")
 #: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
 _LONGEST = 40_000
 #: What may stand between two lines of a key: line ends, quotes, line numbers, a header line.
@@ -254,7 +267,7 @@ def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
     limit = min(start + _LONGEST, following.start() if following else len(text))
     if following and following[1] == "END" and following.end() <= start + _LONGEST:
         body = text[start : following.start()].replace(OPENING + "private-key]", "")
-        key = bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
+        key = bool(body.strip(" \t\r\n\\nr\"'`+,;.…")) and not _TWO_STRINGS().match(body)
         if len(body) >= 400:
             key = sum(len(run) for run in _LINES().findall(body)) * 2 > len(body)
         if key:

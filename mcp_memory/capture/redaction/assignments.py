@@ -103,10 +103,6 @@ def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
     return reading
 
 
-#: A set of characters in a regular expression.
-_CHARACTERS = lazy(r"\[(?:\^|\[:|\\[wdsWDS]|[A-Z]-[A-Z]|[a-z]-[a-z]|0-9)")
-
-
 def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
     """The secrets of the list that follows a name, if one does."""
     if found.lastgroup != "bare" or text[found.start("bare")] not in "[-":
@@ -115,7 +111,7 @@ def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
     # In a shell all that follows is the value.
     if not join.strip().endswith((":", "=", "=>")) or (is_shell(name, join) and classify(name).kind):
         return ()
-    if _CHARACTERS().match(text, found.start("bare")):
+    if is_reference(text[found.start("bare") : found.start("bare") + 80]):  # of characters, in a regular expression
         return ()
     if text[found.start("bare")] == "[" or (found["bare"] == "-" and join[0] == ":" and "\n" in join):
         return listed(text, found.start("bare"), _named(text, start, found, name_of_list)[1])
@@ -267,6 +263,8 @@ class Bare:
             return self._taken(self.value) if joined and is_basic(self.value) else None
         if joined in _BARS and not _is_row(self.text, self.start):
             return None
+        if joined == ":" and self.value.startswith(":"):  # `Class::member`
+            return None
         if self.value.endswith(":") or self.value.lower() in _SCHEMES:
             led = self._led()
             if led or classify(self.value[:-1]).kind:
@@ -410,6 +408,8 @@ class Bare:
             return (len(value) >= 6 and is_mixed(value)) or is_random(value)
         if is_mixed(value) or not (alone and value.islower()):
             return is_mixed(value)
+        if self.join != "=" and joined == "=" and self.text[max(0, self.start - 2) : self.start].startswith(","):
+            return False  # `user, password = pair`
         # A plain word is the value if the name opens a line, a setting or an argument.
         if before in ("'", '"') and self.text.startswith(("\\n", "\\r"), self.first + len(value)):
             return True  # in a string that goes on with another line

@@ -61,7 +61,7 @@ KEY = "key"
 
 _WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NEUTRAL, _SHOWN, _TOKEN_OF = word_list("neutral"), word_list("shown"), word_list("token of")
-_DIRECTORY_OF = word_list("directory of") | _SHOWN
+_DIRECTORY_OF, _PROGRAM_PASS = word_list("directory of") | _SHOWN, word_list("program pass")
 _KEY_OF, _PERHAPS_KEY_OF, _NO_KEY_OF = word_list("key of"), word_list("perhaps key of"), word_list("no key of")
 _PASSWORDS, _NO_KEYS = tuple(word_list("passwords")), tuple(word_list("no keys"))
 
@@ -80,8 +80,9 @@ def classify(name: str) -> Named:
     if last.endswith(_PASSWORDS) or (last == "passe" and before == "de"):
         return Named("password", before not in _SHOWN)
     if last in ("pass", "pw", "psk", "pwd"):
-        # Alone these may be what a test did, the width of a page, or the directory at hand.
-        return Named("password", bool(before) and last != "psk" and not (last == "pwd" and before in _DIRECTORY_OF))
+        # Alone these may be what a test did, the width of a page, or the directory at hand; a pass, one over a program.
+        others = {"pass": _PROGRAM_PASS, "pwd": _DIRECTORY_OF}.get(last, ())
+        return Named("password", bool(before) and last != "psk" and before not in others)
     if last.endswith("pw"):
         return Named("password", True)
     if last.endswith("secret"):

@@ -28,13 +28,16 @@ else:
 #: How a value begins that only stands for another one, or is a place to fill.
 _REFERENCE = lazy(
     r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
-    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted|\[\^"
+    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted|\[\^|&(?:lt|#x?0{0,5}[36][0cC]);"
 )
+#: A set of characters in a regular expression.
+_CHARACTERS = lazy(r"\[[^\]\s]{0,60}?(?:a-z|A-Z|0-9|\\[wdsWDS])")
 _STANDS_FOR = tuple({word.replace("_", sign) for word in word_list("stands for") for sign in "_- "})
 _SIGNS = frozenset("$[{<`%*•.…_-!&:@?#")
 _FILLED = lazy(
     r"(?:\w*[_-])?x{3,}\Z|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a"
-    r"|[\w-]{0,40}[_-]here)\Z|(?:a-[zf]|0-9){2}"
+    r"|[\w-]{0,40}[_-]here)\Z|[^a-z0-9]{0,8}(?:a-[zf]|0-9){2}"
+    r"|0x[0-9a-f]{1,16}u?l{0,2}\Z|v?\d{1,4}(?:\.\d{1,6}){1,3}\Z|[\w.]{0,70}_placeholder\W?\Z"
 )
 _PLAIN, _PAIRS = word_list("plain"), word_list("pairs")
 _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
@@ -63,10 +66,12 @@ def is_reference(value: str) -> bool:
     """Whether the value only stands for a secret: a variable, a placeholder, our own mark."""
     if "***" in value or "..." in value or "…" in value:  # masked
         return True
+    if "[" in value and _CHARACTERS().search(value[:256]):
+        return True
     if value[:1] in _SIGNS:
         return value.startswith(OPENING) or bool(_REFERENCE().match(value))
-    low = value[:60].lower()
-    return low.startswith(_STANDS_FOR) or (len(value) <= 50 and bool(_FILLED().match(low)))
+    low = value[:80].lower()
+    return low.startswith(_STANDS_FOR) or (len(value) <= 80 and bool(_FILLED().match(low)))
 
 
 def is_literal(value: str) -> bool:
@@ -77,11 +82,19 @@ def is_literal(value: str) -> bool:
 
 
 #: A name of several words.
-_NAMES = lazy(r"[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){1,6}\Z|[a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}\Z")
+_NAMES = lazy(
+    r"[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){1,6}\Z|_?(?:[A-Z]{1,5}|[A-Z]?[a-z]{1,40})(?:[A-Z][a-z]{1,40}){1,6}\d{0,3}\Z"
+)
+
+
+#: A name that holds that of a secret, like `password_ptr`.
+_OF_SECRET = lazy(r"(?:[a-z]{1,40}_){0,5}(?:password|passwd|pwd|pass|secret|token|key)(?:_[a-z]{1,40}){1,5}\Z")
 
 
 def is_code(value: str) -> bool:
     """Whether an unquoted value is an expression: a call, an index, a chain of names."""
+    if _OF_SECRET().match(value):
+        return True
     return bool(_CALL().match(value) or (_CHAIN().match(value) and not is_strong(value)))
 
 
@@ -134,10 +147,16 @@ def is_random(value: str) -> bool:
         return is_mixed(value) and any(map(str.isdigit, value))
     if value.islower() or value.isupper() or not value.replace("-", "").replace("_", "").isalnum():
         return False
+    if _NUMBERED_TYPE().match(value):
+        return False
     digits = any(map(str.isdigit, value)) and len(value) >= 10
     if digits and not _has_words(value[:200]) and not _ALGORITHM().match(value):
         return _scattered(value, 16)
     return len(value) >= 20 and _scattered(value, 5)
+
+
+#: A type that is called by a standard or library with a number, like `PKCS7Encoder` or `Ed25519PublicKey`.
+_NUMBERED_TYPE = lazy(r"_?[A-Z][A-Za-z]{0,4}\d{1,5}(?:[A-Z][a-z]{2,}){1,6}\Z")
 
 
 def _scattered(value: str, every: int) -> bool:
@@ -200,7 +219,7 @@ def is_likely(value: str) -> bool:
     """Whether it looks like a password that someone made up, of letters in both cases and digits."""
     if len(value) < 8 or value.islower() or value.isupper() or not is_literal(value):
         return False
-    if is_path(value) or "://" in value:
+    if is_path(value) or "://" in value or _NUMBERED_TYPE().match(value):
         return False
     return is_mixed(value) and any(map(str.isdigit, value)) and not any(map(str.isspace, value))
 
@@ -264,12 +283,13 @@ OTHER = lazy(
 )
 #: "use … as the root password", "enter … into the password field".
 _AHEAD = lazy(
-    r"[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its|his|her|their)[ ])?(?:[A-Za-z][\w-]{0,20}[ ]){0,2}\Z"
+    r"[\"'`]?[ ](?:as|is|into|for|at|when[ ](?:asked|prompted)[ ]for)[ ](?:(?:the|my|your|our|a|its|his|her|their)[ ])?"
+    r"(?:[A-Za-z][\w-]{0,20}[ ]){0,2}\Z"
 )
 _AHEAD_CHARS = 80
 #: Talk that hands over a password, and the end of such a sentence behind its name.
 _TO_USE = lazy(r"\b(?:use|using|set|enter|type|try|put|take|choose|pick)[ ][\"'`]?\Z", re.I)
-_NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:for|on|in|to|now|and|please|then|of)\b")
+_NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:prompt|field|box|form|for|on|in|to|now|and|please|then|of)\b")
 _LAST = lazy(r"[\w!#-&*+./?@^~-]{8,128}\Z", re.ASCII)
 
 #: The line of a prompt that ends with a name, and what is shown in the next one.
