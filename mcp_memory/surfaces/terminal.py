@@ -186,7 +186,7 @@ def ago(timestamp_ms: int, now: datetime) -> str:
     """How long ago something was; the date if that is long ago, or still to come."""
     then = datetime.fromtimestamp(timestamp_ms / 1000, now.tzinfo)
     seconds, days = (now - then).total_seconds(), (now.date() - then.date()).days
-    if seconds < 0 or days > _RECENT_DAYS:
+    if not is_recent(timestamp_ms, now):
         return f"on {then.date()}"
     if seconds < _MINUTE:
         return "just now"
@@ -195,6 +195,12 @@ def ago(timestamp_ms: int, now: datetime) -> str:
     if seconds < _DAY / 2 or days == 0:
         return _many(int(seconds // _HOUR), "hour")
     return "yesterday" if days == 1 else _many(days, "day")
+
+
+def is_recent(timestamp_ms: int, now: datetime) -> bool:
+    """Return whether `ago` counts from now, and does not name the date."""
+    then = datetime.fromtimestamp(timestamp_ms / 1000, now.tzinfo)
+    return then <= now and (now.date() - then.date()).days <= _RECENT_DAYS
 
 
 def lasted(start_ms: int, end_ms: int) -> str:

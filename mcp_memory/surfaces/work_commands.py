@@ -105,7 +105,8 @@ def _open_points(hits: Sequence[Hit]) -> list[Listed]:
 def _card_entry(answers: Answers, card: SessionInfo, *, several: bool, beside: Sequence[Hit] = ()) -> Listed:
     """A session by its title, when it was, how long it took, and how it ended, unless that stands `beside` as open."""
     facts = [
-        terminal.ago(card.end_ms, answers.now),
+        # Where the date of its end would be named, that of its beginning is enough.
+        *([terminal.ago(card.end_ms, answers.now)] if terminal.is_recent(card.end_ms, answers.now) else []),
         answers.renderer.moment(card.start_ms),
         terminal.lasted(card.start_ms, card.end_ms),
         f"{card.events} event{'s' * (card.events != 1)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -213,3 +214,12 @@ def test_the_demo_shows_titles_before_ids_and_how_to_go_on(sample: Shell) -> Non
     told = sample.run("demo").stdout
     assert told.startswith("This memory is already in use: 239 events in 11 sessions of 2 projects.")
     assert "Friday, November 13, 2026: Bookings are sometimes confirmed twice" in told
+
+
+def test_an_old_session_is_listed_with_one_date(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in conversation("2025-03-02")))
+    shell.json("import", str(path), "--client", "jsonl")
+    shell.json("process")
+    listed = shell.run("sessions").stdout.splitlines()[0]
+    assert listed.count("2025-03-0") == 1

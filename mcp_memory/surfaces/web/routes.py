@@ -276,16 +276,16 @@ class Site:
 
     async def stream(self, request: Request) -> Response:
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        return StreamingResponse(self.news(since, request), media_type="text/event-stream")
+        news = self.news(since, request, request.query_params.get("project", ""))
+        return StreamingResponse(news, media_type="text/event-stream")
 
-    async def news(self, since: str, request: Request) -> AsyncGenerator[str]:
+    async def news(self, since: str, request: Request, project: str = "") -> AsyncGenerator[str]:
         """Tell what was captured and written since a place, or since now, as soon as it is.
 
         History that is imported is stored now and happened before, so it is no news.
         """
         app = await self.app(request)
-        asked = request.query_params.get("project", "")
-        scope = toc.Scope(None, asked if asked in await app.store.slugs() else None)
+        scope = toc.Scope(None, project if project in await app.store.slugs() else None)
         seen = _position(since) or await app.store.position()
         told: deque[int] = deque(maxlen=_LIVE)
         yield "retry: 2000\n\n"
