@@ -135,9 +135,11 @@ class ModelSummarizer:
     async def segment(
         self, events: Sequence[Event], context: Sequence[Event], *, prior: str = "", node_id: str = ""
     ) -> SegmentSummary:
+        spare = await self._short.segment(events, context)
+        # No bullet cites commentary, so that the model need not read it.
+        events = [event for event in events if not event.is_commentary] or events
         text = transcript(events)
         tokens = count(text)
-        spare = await self._short.segment(events, context)
         if depth_of(tokens) is Depth.NONE:
             metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
             return replace(spare, written_by=self._short.name, metrics=metrics)

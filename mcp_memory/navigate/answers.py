@@ -232,9 +232,11 @@ class Answers:
     async def waiting(self, scope: Scope) -> str:
         """What was said but stands in no summary yet: a session that goes on is summarized when it pauses."""
         sessions, events = await self.reader.unsummarized(scope.project)
-        if not sessions:
+        if not events:
             return ""
-        told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
+        told = f"{events} event{'s' * (events != 1)}"
+        if sessions:
+            told += f" of {sessions} open session{'s' * (sessions != 1)}"
         return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
     async def with_team(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from mcp_memory.domain.events import Event, EventQuery, EventType
+from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType
 from mcp_memory.domain.nodes import (
     Bullet,
     GripRecord,
@@ -183,11 +183,16 @@ async def session_name(reader: ReadStore, given: str) -> str:
     return found[0] if len(found) == 1 else name
 
 
+#: What a session tells of itself, in contrast to titles and to how it began and ended.
+_SAID = (*MESSAGES, EventType.TOOL_RESULT, EventType.COMPACTION)
+
+
 async def kept_session(reader: ReadStore, given: str) -> str:
-    """The name of a session; if others keep all of its events, that of the last of them."""
+    """The name of a session; if others keep all that was said in it, that of the last of them."""
     name = await session_name(reader, given)
     if origins := await reader.continues(name):
-        return name if name in await reader.sessions(name, 2) else origins[-1]
+        said = await reader.events(EventQuery(session_id=name, types=_SAID, last=1))
+        return name if said else origins[-1]
     return name
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from mcp_memory.domain.events import NOTES_SESSION
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import BadId
@@ -28,8 +27,7 @@ async def complete(answers: Answers, argument: str, typed: str) -> list[str]:
     """What an argument of this name may go on with, in the project in scope."""
     scope, completer = await answers.view(), _COMPLETERS.get(argument)
     if argument in ("session", "session_id"):
-        names = await answers.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
-        return [name for name in names if not name.startswith(NOTES_SESSION)]
+        return await answers.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
     return await completer(answers, scope, typed) if completer else []
 
 

@@ -123,7 +123,10 @@ class ReadStore(SearchIndex, Protocol):
         """The projects that lost a note, and the sessions that lost anything, since the position."""
 
     async def unsummarized(self, project: str | None) -> tuple[int, int]:
-        """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
+        """How many sessions, and how many events, are cut into segments that no node speaks of yet.
+
+        Notes count as events alone.
+        """
 
     # events and grips
 

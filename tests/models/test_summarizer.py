@@ -95,6 +95,17 @@ async def test_context_is_shown_but_never_cited(tmp_path: Path) -> None:
     assert all(found.event_key in keys for bullet in summary.bullets for found in bullet.evidence)
 
 
+async def test_commentary_is_neither_shown_nor_cited(tmp_path: Path) -> None:
+    told = {"phase": "commentary"}
+    remark = conversation(("assistant", "I'll look at the staging tunnel of Oslo first.", told), first=50)
+    reply = answer(("The tunnel of Oslo.", "I'll look at the staging tunnel of Oslo first."))
+    async with asking(tmp_path, "openai", lambda asked: reply) as at:
+        summary = await summarizer(at).segment([*PORT, *remark], [])
+        assert "tunnel of Oslo" not in at.model.asked[0].prompt + at.model.asked[0].material
+    keys = {event.key for event in PORT}
+    assert all(found.event_key in keys for bullet in summary.bullets for found in bullet.evidence)
+
+
 async def test_caps_hold_whatever_the_model_says(tmp_path: Path) -> None:
     def endless(asked: Asked) -> dict[str, Any]:
         bullets = [{"text": f"Bullet {number} " + "goes on " * 100, "quote": ""} for number in range(30)]

@@ -13,6 +13,7 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.navigate.overview import session_cards
 from mcp_memory.navigate.sessions import session_page, session_shape
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces.export_command import _lines
@@ -90,9 +91,12 @@ async def test_a_session_says_which_one_it_continues_and_one_kept_by_another_is_
         assert session_shape(view, 0)["continues"] == [ONE]
         assert f"Continues session {ONE}, where what was said before is kept." in page.text
         assert "Change part 3." in page.text
+    title = {"type": "custom-title", "customTitle": "Shop redesign", "sessionId": ONE}
+    write(one, title, *lines(ONE, 1, 2))
     async with memory(tmp_path / "other") as app:
         await load(app, two, one)
         await app.pipeline.until_idle()
+        assert [card.session_id for card in await session_cards(app.store, None)] == [TWO]
         view, page = await session_page(app.answers, ONE, 2_000)
         assert view.session_id == TWO
         assert "Change part 1." in page.text

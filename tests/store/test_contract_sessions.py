@@ -9,8 +9,9 @@ import pytest
 from mcp_memory.domain.events import NOTES_CLIENT, EventType
 from mcp_memory.domain.inventory import SessionQuery
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.segments import busy
+from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.domain.toc import Level
+from mcp_memory.pipeline.segment import segment
 from tests.store.engines import DAY, LATER, Open, add, build, said, talk
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +40,14 @@ async def test_notes_are_no_session_and_give_no_period_its_title(opened: Open) -
     later = [replace(note, timestamp_ms=note.timestamp_ms + 40 * DAY, key=note.key[::-1]) for note in notes]
     async with opened() as store:
         await add(store, *notes, *later)
-        assert await store.unsummarized(None) == (0, 0)
+        lease = store.lease()
+        assert await lease.acquire()
+        assert lease.token
+        await segment(store, Rules(), LATER, lease.token)
+        await lease.release()
+        assert await store.unsummarized(None) == (0, 6)
         await build(store)
+        assert await store.sessions("", 9) == []
         assert await store.session_list(SessionQuery()) == await store.session_list(SessionQuery("alpha")) == []
         counts = await store.counts(busy(LATER, 0))
         assert (counts.sessions, counts.events, await store.clients()) == (0, 6, [])

@@ -65,6 +65,11 @@ _OF_THE_FEW = """
     WHERE {which} AND (g.start_ms, g.id) < (:ms, :id)
 """
 _NO_NOTES = f"s.client <> '{NOTES_CLIENT}'"
+#: Others keep what was said in such a session, of which nothing is left but its title.
+_NOT_ONLY_COPIED = """NOT (
+    EXISTS (SELECT 1 FROM continued c WHERE c.session_id = s.session_id AND c.client = s.client)
+    AND NOT EXISTS (SELECT 1 FROM event e WHERE e.session = s.id AND e.type <> 'session_title')
+)"""
 _FEW = 3_000
 _MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1) found"
 _CLIENTS = """
@@ -116,7 +121,7 @@ class OverviewPart:
         }
         given = [clause for clause, value in choices.items() if value is not None]
         # Notes are no session, but can be looked at by the name of theirs.
-        which = " AND ".join(given if query.session_id is not None else [*given, _NO_NOTES])
+        which = " AND ".join(given if query.session_id is not None else [*given, _NO_NOTES, _NOT_ONLY_COPIED])
         few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
         chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
         place = {"ms": ms, "id": number, "limit": query.limit}

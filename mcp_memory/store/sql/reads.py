@@ -37,8 +37,8 @@ _SAYS = (
     "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_title', 'session_end') "
     "AND e.text <> ''"
 )
-_SESSIONS = """
-    SELECT session_id FROM session WHERE session_id BETWEEN ?1 AND ?2
+_SESSIONS = f"""
+    SELECT session_id FROM session WHERE session_id BETWEEN ?1 AND ?2 AND client <> '{NOTES_CLIENT}'
       AND (?3 IS NULL OR project = (SELECT id FROM project WHERE slug = ?3))
     GROUP BY session_id ORDER BY max(id) DESC LIMIT ?4
 """
@@ -101,9 +101,10 @@ _ERASED = """
     JOIN project p ON p.id = r.project WHERE r.at_event > ?
 """
 _UNSUMMARIZED = f"""
-    SELECT count(DISTINCT g.session), coalesce(sum(g.events), 0) FROM segment g
+    SELECT count(DISTINCT CASE WHEN s.client <> '{NOTES_CLIENT}' THEN g.session END), coalesce(sum(g.events), 0)
+    FROM segment g
     JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
-    WHERE g.input_hash <> g.done_hash AND (?1 IS NULL OR p.slug = ?1) AND s.client <> '{NOTES_CLIENT}'
+    WHERE g.input_hash <> g.done_hash AND (?1 IS NULL OR p.slug = ?1)
 """
 _COUNTS = f"""
     SELECT (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
