@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_memory.capture.clipping import clean
 
-#: Characters that stay of a long name, and of a long path or address. A hash follows, by which it is told from others.
+#: Characters that stay of a long name, and of a long path or address. A hash of the whole follows.
 #: PostgreSQL takes 2,704 bytes into an index, and a character may have four.
 MAX_NAME_CHARS, MAX_PLACE_CHARS = 200, 500
 _HASH_CHARS = 16

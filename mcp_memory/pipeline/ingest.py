@@ -239,7 +239,7 @@ async def add_each(
     compacting: Sequence[tuple[str, str]] = (),
     lease_token: int | None = None,
 ) -> tuple[int, dict[bytes, str]]:
-    """Store events, without those that the database rejects; returns how many were new, and why which were rejected."""
+    """Store events except the rejected ones; returns how many were new, and why others were rejected, by key."""
     added = 0
 
     async def take(part: Sequence[tuple[int, Event]]) -> None:

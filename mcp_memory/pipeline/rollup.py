@@ -83,7 +83,7 @@ async def revise(
     outdated = [replace(item, current_hash="") for item in periods]
     versions, failed_periods = await _next_versions(outdated, summarizer, zone, now_ms)
     failures += await _save(store, _sized(versions, count_all), share, revising)
-    # What an earlier revision wrote of those that failed stays.
+    # A node that failed keeps what the earlier revision wrote.
     failures += failed_periods
     await store.set_aside(failures, now_ms, share.token, revision)
     return Result(written + len(versions) + sum(len(removed) for _, _, removed in cuts), len(failures))
@@ -108,7 +108,7 @@ async def _cut_anew(
 async def _next_versions(
     stale: Sequence[Stale], summarizer: Summarizer, zone: tzinfo, now_ms: int
 ) -> tuple[list[tuple[Stale, Node | None]], list[Failure]]:
-    """Periods with their next versions, and those that could not be summarized."""
+    """Return periods with their next versions, and the periods that could not be summarized."""
     versions: list[tuple[Stale, Node | None]] = []
     failures: list[Failure] = []
     for item in stale:
@@ -125,7 +125,7 @@ async def _next_versions(
 async def _save(
     store: Store, versions: Sequence[tuple[Stale, Node | None]], share: Share, revising: Revising | None = None
 ) -> list[Failure]:
-    """Store versions of periods; returns those that the database rejects."""
+    """Store versions of periods; returns the ones that the database rejects."""
 
     async def take(part: Sequence[tuple[Stale, Node | None]]) -> None:
         await store.save_rollups(part, share.token, revising)

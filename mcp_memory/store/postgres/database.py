@@ -322,7 +322,7 @@ class PostgresDatabase(PostgresReads, SqlDatabase):
                 if time.monotonic() > until or self._ending.wait(_LOOK_SECONDS):
                     raise StoreBusy(f"{shown(self.url)} is still at an earlier write. Try again.")
         except errors.InvalidParameterValue:
-            return False  # a standby that took over, and has not counted as far as that
+            return False  # a standby took over that never received the transaction
         return bool(status == "committed")
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:

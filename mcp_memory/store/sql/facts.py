@@ -19,7 +19,7 @@ PROCESS = "mcp-memory process"
 #: A running server takes up what waits within seconds.
 LATE_MS = 10 * MINUTE
 _AHEAD_MS = 10 * MINUTE
-#: From so many failures on, one after the other, the pipeline is stuck rather than unlucky.
+#: After this many failures in a row the pipeline is stuck rather than unlucky.
 _AGAIN = 2
 _COMPACT = "mcp-memory compact"
 #: When each client was last heard of, and whether a hook ever told anything that is stored.

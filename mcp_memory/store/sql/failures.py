@@ -65,7 +65,7 @@ class FailurePart:
 
 
 def failed_work(connection: SqlConnection) -> list[FailedWork]:
-    """Return what is set aside and still there: segments may have been cut anew, periods forgotten."""
+    """Return what is set aside and still there: a segment may have been replaced, a session forgotten."""
     found = []
     for stage, name, reason, since_ms, session_id, slug in connection.execute(_LIST).fetchall():
         if stage == Stage.SUMMARY and not _has_segment(connection, name):

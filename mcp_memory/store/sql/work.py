@@ -27,7 +27,7 @@ def check_lease(tx: Transaction, token: int | None) -> None:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 
 
-#: Open periods that have closed meanwhile, without those that failed at that.
+#: Open periods that have closed meanwhile, except periods whose roll-up failed.
 CLOSED = (
     "FROM node WHERE open = 1 AND ({}) AND NOT EXISTS (SELECT 1 FROM failure f WHERE f.stage = '{}' "
     "AND f.name = node.project || ' ' || node.level || ' ' || node.key)"
