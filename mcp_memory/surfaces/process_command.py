@@ -23,7 +23,6 @@ from mcp_memory.domain.segments import busy, cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.errors import LeaseLost, NotFound, SummarizerError, UsageError
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS, summarize_text, write_extract
-from mcp_memory.navigate.shapes import picked
 from mcp_memory.pipeline.compact import PART_TOKENS
 from mcp_memory.pipeline.ingest import Done
 from mcp_memory.pipeline.rollup import is_open_at
@@ -73,7 +72,10 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     if done.rejected:
         shape["rejected"] = done.rejected
     if failures := await app.store.failures():
-        shape["failed"] = [picked(work, "stage what project reason") for work in failures]
+        shape["failed"] = [
+            {"stage": work.stage, "what": work.what, "project": work.project, "reason": work.reason}
+            for work in failures
+        ]
     output.result(shape if options.json else _told(shape, failures))
     return 1 if failures else 0
 

@@ -12,6 +12,7 @@ import pytest
 
 from mcp_memory.domain.events import EventQuery, Intake
 from mcp_memory.domain.projects import Wish
+from mcp_memory.store.postgres.migrations import steps
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sqlite.store import SqliteStore
@@ -61,8 +62,10 @@ async def test_nuls_leave_a_server_when_it_is_upgraded() -> None:
         await add(store, said("A walrus met a kite.", 9))
         await poison(store)
     with psycopg.connect(url) as earlier:
-        earlier.execute("DELETE FROM mcp_memory.migration WHERE number = 5")
-        earlier.execute("DROP FUNCTION mcp_memory.without_nul")
+        earlier.execute("SET search_path = mcp_memory")
+        earlier.execute("DROP FUNCTION without_nul")
+        [step] = [text for _, name, text in steps() if "storable" in name]
+        earlier.execute(step.encode())
     async with PostgresStore.open(url) as store:
         [event] = await store.events(EventQuery())
         assert dict(event.metadata) == CLEAN

@@ -35,6 +35,7 @@ from mcp_memory.capture.redaction.values import (
     is_literal,
     is_made_up,
     is_mixed,
+    is_path,
     is_quoted,
     is_random,
     is_reference,
@@ -281,7 +282,9 @@ class Bare:
     def _led(self) -> Span | None:
         """The value behind another name or a scheme that stands in its place."""
         found = _LED().match(self.text, self.first)
-        if not found or not is_random(found["value"]) or is_reference(found["value"]) or self.named.kind == KEY:
+        if not found or self.named.kind == KEY:
+            return None
+        if not is_random(found["value"]) or is_reference(found["value"]) or is_path(found["value"]):
             return None
         # What looks like a name may be half of the secret.
         start = self.first if is_mixed(self.value.rstrip(":")) else found.start("value")

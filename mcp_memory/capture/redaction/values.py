@@ -43,7 +43,8 @@ _PLAIN, _PAIRS = word_list("plain"), word_list("pairs")
 _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")
 _PATH = lazy(
-    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@ -]+){2,}\Z|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
+    r"(?:~|\.{1,2}|[A-Za-z]:|(?:[A-Za-z0-9-]{1,60}\.){1,5}[a-z]{2,10})?(?:[\\/][\w.@ -]+){2,}\Z"
+    r"|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
     r"|[a-z]{2,10}://[^\s?@=]{1,400}\Z"
 )
 #: Bytes as code writes them: `\\x38\\xf1\\x0c\\x9e`.
@@ -76,7 +77,7 @@ def is_reference(value: str) -> bool:
 
 def is_literal(value: str) -> bool:
     """Whether the value could be a secret: neither a reference nor a type nor a word that names rather than is one."""
-    if not value or is_reference(value) or value.strip("_-.:!?*…()").lower() in _PLAIN:
+    if not value or is_reference(value) or _is_test(value) or value.strip("_-.:!?*…()").lower() in _PLAIN:
         return False
     return not (_NAMES().match(value) and classify(value).kind)
 
@@ -147,12 +148,28 @@ def is_random(value: str) -> bool:
         return is_mixed(value) and any(map(str.isdigit, value))
     if value.islower() or value.isupper() or not value.replace("-", "").replace("_", "").isalnum():
         return False
-    if _NUMBERED_TYPE().match(value):
+    if _NUMBERED_TYPE().match(value) or is_wordy(value):
         return False
     digits = any(map(str.isdigit, value)) and len(value) >= 10
     if digits and not _has_words(value[:200]) and not _ALGORITHM().match(value):
         return _scattered(value, 16)
     return len(value) >= 20 and _scattered(value, 5)
+
+
+_WORDS = lazy(r"[A-Z]?[a-z]{3,}")
+_TEST = lazy(r"(?:Test|Benchmark|Example|Fuzz)(?=[A-Z_])[\w/-]{8,200}\Z", re.ASCII)
+
+
+def is_wordy(value: str) -> bool:
+    """Whether three words or more make up most of the value, as of the name of a function or test with a number."""
+    words = _WORDS().findall(value[:200])
+    letters = sum(map(len, words))
+    return len(words) >= 3 and letters * 3 >= min(len(value), 200) * 2 and _has_words("".join(words))
+
+
+def _is_test(value: str) -> bool:
+    """Whether it is what a test is called in Go: `TestRotate_KeepsOldToken2`."""
+    return bool(_TEST().match(value)) and is_wordy(value) and len(_WORDS().findall(value)) >= 4
 
 
 #: A type that is called by a standard or library with a number, like `PKCS7Encoder` or `Ed25519PublicKey`.
@@ -219,7 +236,7 @@ def is_likely(value: str) -> bool:
     """Whether it looks like a password that someone made up, of letters in both cases and digits."""
     if len(value) < 8 or value.islower() or value.isupper() or not is_literal(value):
         return False
-    if is_path(value) or "://" in value or _NUMBERED_TYPE().match(value):
+    if is_path(value) or "://" in value or _NUMBERED_TYPE().match(value) or is_wordy(value):
         return False
     return is_mixed(value) and any(map(str.isdigit, value)) and not any(map(str.isspace, value))
 

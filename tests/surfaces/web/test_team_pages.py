@@ -304,7 +304,7 @@ async def test_a_stranger_s_form_is_read_no_further_than_a_token_may_reach(tmp_p
         scope = {"type": "http", "method": "POST", "path": "/enter", "query_string": b"", "headers": headers}
         scope |= {"scheme": "http", "server": ("127.0.0.1", 80), "client": ("10.0.0.9", 1), "root_path": ""}
         await desk.guard(scope, receive, send)
-        assert (statuses, read) == ([401], 2)
+        assert (statuses, read <= 2) == ([401], True)
         async with desk.client() as stranger:
             many = "&".join(f"a{n}=1" for n in range(99)).encode()
             own = {"origin": str(stranger.base_url)}

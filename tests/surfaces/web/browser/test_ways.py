@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_memory.surfaces.web.local import write_login_page
 from tests.surfaces.web.browser.conftest import LONG, MIDST, Site, overhang, started
 
 if TYPE_CHECKING:
@@ -320,6 +321,17 @@ def test_a_link_on_a_page_of_another_site_leads_to_the_page(site: Site, browser:
     page.get_by_role("heading", name="Table of contents").wait_for()
     assert page.url == f"{site.url}/toc?project=tidepool-api"
     context.close()
+
+
+def test_the_file_that_a_browser_is_opened_with_logs_it_in(browser: Browser, used_home: Path, tmp_path: Path) -> None:
+    with started(used_home, tmp_path) as site:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(write_login_page(site.home, site.link).as_uri())
+        page.wait_for_url(f"{site.url}/")
+        page.get_by_role("button", name="Log out").wait_for()
+        assert site.link.partition("code=")[2] not in page.content()
+        context.close()
 
 
 def test_the_link_logs_a_browser_in_once_and_leaves_only_a_cookie(
