@@ -2,7 +2,7 @@
 
 Whoosh and PostgreSQL store and look up words as SQLite does, so that a question finds the same with each of them.
 What they stored has to be indexed again when this changes: raise `FORMAT` in `store/whoosh/searcher.py`, and add a
-migration like `store/postgres/schema/0009_stems.sql`.
+migration like `store/postgres/schema/0008_stems.sql`.
 """
 
 from __future__ import annotations
