@@ -29,7 +29,7 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
-from mcp_memory.domain.failures import brief_failure, failure_reason, is_failure_of_one, record_failure
+from mcp_memory.domain.failures import brief_failure, is_failure_of_one, record_failure
 from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_shown
 from mcp_memory.domain.records import (
     Account,
@@ -48,6 +48,7 @@ from mcp_memory.domain.records import (
 from mcp_memory.domain.text import ELLIPSIS, safe
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
+from mcp_memory.pipeline.segment import log_failure
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, Share, Store
 
@@ -115,7 +116,7 @@ class Compactor:
             except Exception as error:
                 if not is_failure_of_one(error):
                     raise
-                logger.warning("Session %s was not compacted: %s", account.session_id, failure_reason(error))
+                log_failure(f"Session {account.session_id} could not be compacted and is set aside", error)
                 failures.append(record_failure(account, error))
                 continue
             settled.append(account)
@@ -256,7 +257,7 @@ class Compactor:
             except Exception as error:
                 if not is_failure_of_one(error):
                     raise
-                logger.exception("The brief of %s could not be written and is set aside", source.slug)
+                log_failure(f"The brief of {source.slug} could not be written and is set aside", error)
                 failures.append(brief_failure(source, error))
                 continue
             await self.store.settle_brief(source, lease_token)
@@ -279,7 +280,6 @@ class Compactor:
             raise
         except Exception as error:
             # One odd session must not keep the pipeline from all others; it is set aside.
-            logger.exception("A session could not be condensed")
             raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
 
     async def _share(

@@ -6,7 +6,6 @@ A period is rolled up when the hash of what lies beneath it changes, so a late e
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -22,10 +21,8 @@ from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.errors import StoreRejected
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.segment import Result, counted, cut_all, write_segments
+from mcp_memory.pipeline.segment import Result, counted, cut_all, log_failure, write_segments
 from mcp_memory.store.port import Share, Store
-
-logger = logging.getLogger(__name__)
 
 BATCH = 64
 #: Nodes that are written anew at once, after which a round looks for what is new.
@@ -117,8 +114,8 @@ async def _next_versions(
         except Exception as error:
             if not is_failure_of_one(error):
                 raise
-            logger.exception("%s of %s could not be summarized and is set aside", item.ref.node_id(), item.slug)
             failures.append(period_failure(item, error))
+            log_failure(f"{item.ref.node_id()} of {item.slug} could not be summarized and is set aside", error)
     return versions, failures
 
 

@@ -18,7 +18,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event, ulid
-from mcp_memory.domain.failures import Failure, cut_failure, is_failure_of_one, segment_failure
+from mcp_memory.domain.failures import Failure, cut_failure, failure_reason, is_failure_of_one, segment_failure
 from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.nodes import (
     EXTRACTIVE,
@@ -84,9 +84,16 @@ def cut_all(cuttings: Sequence[Cutting], rules: Rules, now_ms: int) -> tuple[lis
         try:
             cuts.append(_cut_one(cutting, rules, now_ms))
         except Exception as error:
-            logger.exception("A session could not be cut into segments and is set aside")
             failures.append(cut_failure(cutting, error))
+            log_failure("A session could not be cut into segments and is set aside", error)
     return cuts, failures
+
+
+def log_failure(what: str, error: Exception) -> None:
+    """Log that work failed, with the traceback where details are logged: people at a terminal need the reason alone."""
+    logger.warning(
+        "%s: %s", what, failure_reason(error), exc_info=error if logger.isEnabledFor(logging.DEBUG) else None
+    )
 
 
 def _cut_one(cutting: Cutting, rules: Rules, now_ms: int) -> SavedCut:
@@ -174,8 +181,10 @@ async def write_segments(
                     except Exception as error:
                         if not is_failure_of_one(error):
                             raise
-                        logger.exception("A segment of session %s could not be summarized", job.session_id)
                         failures.append(segment_failure(job, error))
+                        log_failure(
+                            f"A segment of session {job.session_id} could not be summarized and is set aside", error
+                        )
                 if writes:
                     await send.send(writes)
                 written += len(writes)

@@ -54,7 +54,7 @@ async def sessions(app: App) -> set[str]:
 
 
 async def test_a_session_that_cannot_be_summarized_is_reported_until_it_can(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with memory(tmp_path) as app:
         assert (await process(app, OPTIONS), found(app)) == (0, [])
@@ -66,6 +66,7 @@ async def test_a_session_that_cannot_be_summarized_is_reported_until_it_can(
         assert "Everything is up to date" not in told
         assert "session odd of alpha could not be summarized\n  IndexError in test_failures.py:" in told
         assert "the words" not in told
+        assert "Traceback" not in caplog.text
         assert "mcp-memory process" in told
         assert await sessions(app) == {"even"}
         [failed] = (await app.status())["failed"]
