@@ -28,7 +28,7 @@ from mcp_memory.store.sql.sharing import drop_rules, note_cleared, note_forgotte
 _CHUNK = 500
 _EVENTS = """
     SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
-           e.metadata, e.source_ids
+           e.metadata, e.source_ids, s.author
     FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where} ORDER BY e.id
 """
 #: Events that say something else, but bear the text in a path, a branch or another name.
@@ -93,6 +93,7 @@ class _Gone(NamedTuple):
     session_id: str
     metadata: str
     source_ids: str
+    author: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
         names = json.loads(event.source_ids)
-        words += copy_keys(event.client, names, event.kind, event.role, event.text)
+        words += copy_keys(event.author, event.client, names, event.kind, event.role, event.text)
     tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", [(event.key,) for event in events])
     tx.run_many("INSERT INTO forgotten_words (key) VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in words])
     note_forgotten(tx, [event.number for event in events])
