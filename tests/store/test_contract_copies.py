@@ -138,6 +138,14 @@ async def test_what_was_forgotten_does_not_come_back_through_a_copy(opened: Open
         assert await texts(store, EventQuery()) == ["And the menu red."]
 
 
+async def test_what_one_person_has_forgotten_another_can_still_tell(opened: Open) -> None:
+    async with opened() as store:
+        for author, name in (("ada", "one"), ("bob", "two"), ("ada", "three")):
+            added = await store.add([Intake(tuple(session(name, "Make it blue.")), "/home/ada/alpha", author=author)])
+            assert added == (name != "three")
+            await store.forget(Wish(session_id=name), dry_run=False)
+
+
 async def test_an_event_forgotten_by_its_id_does_not_come_back_through_a_copy(opened: Open) -> None:
     async with opened() as store:
         await add(store, *ORIGINAL)

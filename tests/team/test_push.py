@@ -18,6 +18,7 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachable
 from mcp_memory.store.postgres import team as team_store
 from mcp_memory.store.sharing_port import Chosen, Waiting
+from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces.export_command import _lines
 from mcp_memory.team import push as pushing
 from mcp_memory.team.account import PushState, team_problems
@@ -225,7 +226,8 @@ async def test_what_was_forgotten_is_forgotten_again_by_a_server_that_was_restor
         dumped = await desk.store.events(EventQuery())
         await ada.app.store.forget(Wish(match="says 3"), dry_run=False)
         await ada.pusher.push()
-        await desk.store.database.write(lambda tx: tx.run("DELETE FROM forgotten"))
+        for table in ("forgotten", "forgotten_words"):
+            await desk.store.database.write(Transaction.run, f"DELETE FROM {table}")
         await desk.tell("ada", *[event for event in dumped if event.text.endswith("3")], root="/w/beta")
         assert len(await there(desk)) == 6
         await ada.app.store.push_again()

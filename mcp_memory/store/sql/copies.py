@@ -161,16 +161,16 @@ def _essence(kind: str, role: str, text: str) -> tuple[str, bytes]:
     return fingerprint(kind, role, text)
 
 
-def copy_keys(client: str, source_ids: Iterable[str], kind: str, role: str, text: str) -> list[bytes]:
-    """Hashes by which a copy of an event is recognized after the event was forgotten."""
+def copy_keys(author: str, client: str, source_ids: Iterable[str], kind: str, role: str, text: str) -> list[bytes]:
+    """Hashes by which an author's copy of an event is recognized after the event was forgotten."""
     who, words = _essence(kind, role, text)
     names = [name for name in source_ids if len(name) >= _MIN_NAME_CHARS]
-    return [event_key(client, "", "\x1f".join(("copy", name, kind, who, words.hex()))) for name in names]
+    return [event_key(client, "", "\x1f".join(("copy", author, name, kind, who, words.hex()))) for name in names]
 
 
-def keys_of_copy(event: Event) -> list[bytes]:
+def keys_of_copy(event: Event, author: str) -> list[bytes]:
     """The same of an event that may be such a copy."""
-    return copy_keys(event.client, _names(event), event.event_type, event.role, event.text)
+    return copy_keys(author, event.client, _names(event), event.event_type, event.role, event.text)
 
 
 def _names(event: Event) -> list[str]:

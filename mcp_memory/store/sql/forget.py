@@ -30,7 +30,7 @@ from mcp_memory.store.sql.sharing import drop_project_rule, drop_session_rules, 
 _CHUNK = 500
 _EVENTS = """
     SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
-           e.metadata, e.source_ids
+           e.metadata, e.source_ids, s.author
     FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where} ORDER BY e.id
 """
 #: Events that say something else, but bear the text in a path, a branch or another name.
@@ -98,6 +98,7 @@ class _Gone(NamedTuple):
     session_id: str
     metadata: str
     source_ids: str
+    author: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +299,7 @@ def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
         names = json.loads(event.source_ids)
-        words += copy_keys(event.client, names, event.kind, event.role, event.text)
+        words += copy_keys(event.author, event.client, names, event.kind, event.role, event.text)
     _mark(tx, "forgotten", (event.key for event in events))
     _mark(tx, "forgotten_words", words)
     note_forgotten(tx, [event.number for event in events])

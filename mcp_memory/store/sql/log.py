@@ -243,8 +243,9 @@ def _told(tx: Transaction, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, 
     ((kept_from,),) = tx.fetch(f"SELECT {KEPT}")
     known |= {event.key: () for event in events if event.timestamp_ms < kept_from and event.key not in known}
     if tx.fetch("SELECT 1 FROM forgotten_words LIMIT 1"):
-        left = [event for event in events if event.key not in known]
-        known |= dict.fromkeys(_forgotten(tx, left), ())
+        for intake in intakes:
+            left = [event for event in intake.events if event.key not in known]
+            known |= dict.fromkeys(_forgotten(tx, left, intake.author), ())
     return known
 
 
@@ -340,7 +341,7 @@ def words_keys(
     return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
 
 
-def _forgotten(tx: Transaction, events: Sequence[Event]) -> list[bytes]:
+def _forgotten(tx: Transaction, events: Sequence[Event], author: str) -> list[bytes]:
     """The keys of events that were forgotten as told by another source about the same time, or by another session."""
     marked: dict[bytes, list[bytes]] = {}
     for event in events:
@@ -350,7 +351,7 @@ def _forgotten(tx: Transaction, events: Sequence[Event]) -> list[bytes]:
         for other in others:
             for key in words_keys(*told, other, around=1):
                 marked.setdefault(key, []).append(event.key)
-        for key in keys_of_copy(event):
+        for key in keys_of_copy(event, author):
             marked.setdefault(key, []).append(event.key)
     found, keys = list[bytes](), [*marked]
     for start in range(0, len(keys), _CHUNK):
