@@ -225,6 +225,12 @@ def test_a_pass_that_is_a_password_is_taken(name: str) -> None:
     assert WORD not in redact(f'{name} = "{WORD}"')
 
 
+@pytest.mark.parametrize("weak", ["ExamplePassword", "MySecretToken"])
+def test_a_weak_secret_that_is_called_one_is_taken(weak: str) -> None:
+    assert weak not in redact(f'char db_password[] = "{weak}";')
+    assert weak not in redact(f"headers: {{ 'X-TOKEN-SECRET': '{weak}' }}")
+
+
 def test_base_64_that_happens_to_hold_a_prefix_or_a_name_is_no_key() -> None:
     blob = "qt1f6n/VLygZjl07woZoG1hIOUVVd7pVP+QJbwvvGY2KgNcExoOfyVnbiMEdbuB1oNUPK+"
     text = f"{blob}AKCR5FiIJipyZ4MyAoEE6iSr2872Uxc26ejItvgzwqT7BuzfwKNlrvAJAIaEK4I5TuA/PM7LcpYQ2zypwIeD7jbIYg2nP6pFP"

@@ -84,7 +84,7 @@ def is_literal(value: str) -> bool:
 
 #: A name of several words.
 _NAMES = lazy(
-    r"[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){1,6}\Z|_?(?:[A-Z]{1,5}|[A-Z]?[a-z]{1,40})(?:[A-Z][a-z]{1,40}){1,6}\d{0,3}\Z"
+    r"[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){1,6}\Z|(?:_[A-Z]{0,5}|[A-Z]{2,5}|[a-z]{1,40})(?:[A-Z][a-z]{1,40}){1,6}\d{0,3}\Z"
 )
 
 
