@@ -306,9 +306,11 @@ def test_the_way_to_the_words_needs_no_script(site: Site, open_page: Open) -> No
     page.get_by_role("button", name="Search").click()
     page.locator(".hit a.main", has_text=MIDST).first.click()
     first = page.locator(".event").first.get_attribute("id")
-    page.get_by_role("link", name="Earlier").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Earlier").click()
     assert page.locator(".event").first.get_attribute("id") != first
-    page.get_by_role("link", name="Later").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Later").click()
     assert page.locator(".event").count()
 
 
