@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from mcp_memory.config import Calendar, Settings
@@ -56,6 +57,11 @@ class Desk(Shell):
 
     def projects(self) -> dict[str, int]:
         return {project["slug"]: project["sessions"] for project in self.json("projects")["projects"]}
+
+    def notes(self) -> dict[str, int]:
+        """Return how many notes each project has."""
+        lines = self.json("export")["lines"]
+        return dict(Counter(line["project"] for line in lines if line["event_type"] == "note"))
 
     def settings(self) -> Settings:
         return Settings(home=self.home, calendar=Calendar("UTC"))

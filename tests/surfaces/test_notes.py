@@ -26,7 +26,7 @@ async def test_an_agent_says_what_its_note_is(settings: Settings, era: Era, kind
         (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "remember"]
         told = tool.input_schema["properties"]["kind"]
         assert told["default"] == "note"
-        assert told["description"].replace(" or ", ", ").split(", ") == list(NOTE_KINDS)
+        assert told["enum"] == list(NOTE_KINDS)
         grip = GRIP.search(await ask(client, "remember", text=TEXT, kind=str(kind)))
         assert grip
         assert TEXT in (await read(client, f"memory://grip/{grip[0]}")).text

@@ -200,7 +200,7 @@ class Listener:
 
 
 async def test_a_question_stays_here_unless_it_is_about_what_the_team_has(tmp_path: Path, at_work: Path) -> None:
-    private = [one | {"project": "diary", "session_id": "own-1"} for one in OWN]
+    private = [one | {"project": "diary", "session_id": "own-1", "source_id": f"own-1/{one['role']}"} for one in OWN]
     listener = Listener()
     async with impostor(listener) as url:
         settings = await joined(tmp_path / "laptop", url)

@@ -44,7 +44,7 @@ def test_a_name_of_another_project_gives_and_takes_nothing_until_the_user_agrees
     assert "wombat" not in desk.hook(place, "SessionStart", "three", source="startup")
     assert "green drawer" not in desk.at(place, "search", "wombat key vault").stdout
     desk.at(place, "remember", "The gate is open.")
-    assert desk.projects() == {"atlas": 1, "evil": 2}
+    assert desk.notes() == {"evil": 1}
     (found,) = claims(desk, place)
     assert found["what"] == "the project name atlas does not count here"
     assert str(desk.root / "atlas") in found["why"]
@@ -59,11 +59,12 @@ def test_a_name_of_another_project_gives_and_takes_nothing_until_the_user_agrees
     assert claims(desk, place) == []
     assert "wombat" in desk.hook(place, "SessionStart", "four", source="startup")
     desk.talk(place, "four", "Please mow the lawn.")
-    assert desk.projects() == {"atlas": 2, "evil": 3}
+    assert desk.projects() == {"atlas": 2, "evil": 2}
     assert "green drawer" in desk.at(place, "search", "wombat key vault").stdout
     assert "nothing to do" in desk.at(place, "projects", "trust", "atlas").stdout
     desk.at(place, "projects", "merge", "evil", "atlas")
-    assert desk.projects() == {"atlas": 5}
+    assert desk.projects() == {"atlas": 4}
+    assert desk.notes() == {"atlas": 1}
     assert "lawn" in desk.at(place, "search", "lawn").stdout
 
 
@@ -72,12 +73,12 @@ def test_a_note_goes_to_the_project_that_its_directory_has_by_then(desk: Desk) -
     desk.at(place, "remember", "Said before.")
     desk.at(place, "projects", "trust", "atlas")
     desk.at(place, "remember", "Said after.")
-    assert desk.projects() == {"atlas": 2, "evil": 1}
+    assert desk.notes() == {"atlas": 1, "evil": 1}
     desk.environment["MCP_MEMORY_PROJECT"] = "atlas"
     desk.at(place, "remember", "Said by name.")
     desk.at(place, "projects", "rename", "atlas", "vault")
     desk.at(place, "remember", "Said by a name that is free again.")
-    assert desk.projects() == {"vault": 2, "evil": 1, "atlas": 1}
+    assert desk.notes() == {"vault": 2, "evil": 1, "atlas": 1}
 
 
 def test_what_waits_belongs_to_the_project_that_the_user_agreed_to(desk: Desk) -> None:
@@ -160,7 +161,7 @@ async def test_a_server_in_a_repository_that_claims_a_foreign_name_answers_from_
         assert "Memory knows no project" in told
         await ask(client, "remember", text="The gate is open.")
         assert "green drawer" not in await ask(client, "teleport", query="wombat key vault drawer")
-    assert desk.projects() == {"atlas": 1, "evil": 1}
+    assert desk.notes() == {"evil": 1}
 
 
 def test_the_hook_needs_no_more_than_the_standard_library_to_judge_a_claim(desk: Desk) -> None:
