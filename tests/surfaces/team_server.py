@@ -75,8 +75,9 @@ async def team_server(
     **options: Any,
 ) -> AsyncIterator[TeamDesk]:
     """A server with ada (member), bob (member), rita (reader) and root (admin). `fill` puts something in before."""
-    place = {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database(), "MCP_MEMORY_NOW": NOW.isoformat()}
-    settings = load(place | dict(environment or {}))
+    place = {"MCP_MEMORY_HOME": str(home), "MCP_MEMORY_STORE_URL": new_database()}
+    times = {"MCP_MEMORY_NOW": NOW.isoformat(), "MCP_MEMORY_CALENDAR_TIMEZONE": "UTC"}
+    settings = load(place | times | dict(environment or {}))
     if fill:
         async with open_app(settings, cwd=home, for_team=True) as app:
             await fill(app)

@@ -99,7 +99,7 @@ async def _build(app: App, *condensed: str) -> None:
 @asynccontextmanager
 async def team(home: Path, fill: Callable[[App], Awaitable[None]] = with_secrets) -> AsyncIterator[TeamDesk]:
     """The server of one of the two, on which members may ask as often as they like; eve reads the closed project."""
-    async with team_server(home, fill, {"MCP_MEMORY_NOW": NOW, "MCP_MEMORY_TIMEZONE": "UTC"}) as desk:
+    async with team_server(home, fill, {"MCP_MEMORY_NOW": NOW}) as desk:
         desk.guard.rate.burst = desk.guard.failures.burst = 1e9
         await desk.add_user("eve")
         for name in ("ada", "eve") if fill is with_secrets else ():
