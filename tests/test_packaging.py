@@ -200,7 +200,10 @@ def test_a_step_of_make_prints_one_line_and_its_output_only_if_it_fails(tmp_path
 
     def install(pip: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "--always-make", f"VENV={tmp_path / 'venv'}", "PYTHON=true", f"PIP={pip}"]
-        return subprocess.run([*command, str(tmp_path / "venv" / ".ready")], cwd=REPO, capture_output=True, text=True)
+        # Under `make test` another make runs already, and its variables would have this one name the directory.
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        target = str(tmp_path / "venv" / ".ready")
+        return subprocess.run([*command, target], cwd=REPO, env=own, capture_output=True, text=True)
 
     done = install("echo chatter")
     assert (done.returncode, done.stderr) == (0, "")
