@@ -39,6 +39,7 @@ from mcp_memory.surfaces.http import (
 )
 from mcp_memory.surfaces.server import Memory
 from mcp_memory.surfaces.web.local import write_login_page
+from tests.support import touch_now
 
 pytestmark = pytest.mark.anyio
 
@@ -333,8 +334,11 @@ async def test_a_page_that_was_not_used_goes_with_the_server(blank: Settings, tm
 
 
 def test_a_page_of_a_killed_server_is_removed_by_the_next_one(blank: Settings) -> None:
-    old, young = (write_login_page(blank.home, "http://127.0.0.1/enter?code=x&y") for _ in range(2))
+    old = write_login_page(blank.home, "http://127.0.0.1/enter?code=x&y")
     assert "code=x&amp;y" in old.read_text()
+    touch_now(old)
+    young = write_login_page(blank.home, "http://127.0.0.1/enter")
+    touch_now(young)
     os.utime(old, (1, 1))
     new = write_login_page(blank.home, "http://127.0.0.1/enter")
     assert set(blank.home.glob("login-*.html")) == {young, new}
