@@ -474,7 +474,7 @@ class _ClaudeTranscript(TranscriptReader):
         """A prompt typed while the model works waits in a queue; removed from there, it went into the running turn.
 
         Mostly no other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first
-        line. What the client puts there is told at once, and never waits with what was typed.
+        line. What the client puts there is stored at once and never waits for typed prompts.
         """
         content, operation, waiting = line.text("content"), line.text("operation"), self._waiting()
         message = SplitMessage() if is_task_record(content) else message_of(content)
@@ -563,7 +563,7 @@ class _ClaudeTranscript(TranscriptReader):
 
     @property
     def _tasks(self) -> dict[str, bool]:
-        """The tasks that this session has made or changed, of all those that its team has."""
+        """Return the team's tasks that this session made or changed."""
         tasks: dict[str, bool] = self.memory.get("tasks", {})
         return tasks
 

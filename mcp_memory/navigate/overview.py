@@ -28,7 +28,7 @@ from mcp_memory.store.port import ReadStore
 #: What a session came to is told by bullets of these kinds, else by its last words.
 _ENDS = (Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION, Kind.OPEN)
 _GIST = 160
-#: Among so many messages the last one is looked for that is no commentary.
+#: How many of the latest messages are searched for one that is not commentary.
 _LOOKED_BACK = 20
 #: How many segments of one session are listed.
 _SEGMENTS = 200

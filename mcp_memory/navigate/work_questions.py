@@ -39,7 +39,7 @@ _AROUND, _BEHIND = "\"'`“”‘’([{<", "\"'`“”‘’)]}>.,;:?!"
 _NAMED = re.compile(r"[\w.@~+/\\-]+")
 _MESSAGE = "\nCommit message: "
 
-#: What is told in one place of an answer, and how sure it is: a node, events of one turn, or an event by itself.
+#: The source of one place in an answer, with its score: a node, the events of one turn, or a single event.
 Row = tuple[float, Node | list[Event] | IndexEntry]
 
 

@@ -94,7 +94,7 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     standing = _without_repeats(item for item, is_settled in zip(items, settled, strict=True) if not is_settled)
     shares = _shares(children)
     told = _placed(_choose(level, standing, shares), level, children)
-    # Notes are told beneath a period, but it was not about them.
+    # Notes are listed under a period, but they do not title it.
     worked = [child for child in children if not child.holds_notes]
     keywords = _keywords(worked, _shares(worked))
     gone = [item.terms for item, is_settled in zip(items, settled, strict=True) if is_settled]

@@ -351,7 +351,7 @@ async def serve_http(
         ]
         if page:
             lines.append(f"Your browser is opened with {page}. If it may not read that file, open the link.")
-        # Whoever asks for the page is told of it first.
+        # Whoever asked for the page sees its link first, all others the MCP address.
         print("\n".join([*lines[1:], lines[0]] if greeting else lines), file=sys.stderr, flush=True)
         if greeting and greeting.steps:
             print(f"\n{greeting.steps.strip()}", file=sys.stderr, flush=True)

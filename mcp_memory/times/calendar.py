@@ -163,7 +163,7 @@ class RuleMatch:
         return not self["weekday"] or day.weekday() == WEEKDAYS[self["weekday"]]
 
     def date(self, month: int | None = None, day: int | None = None) -> date:
-        """The date of these numbers, else of those that are named; without a year, the nearest on the named weekday."""
+        """Return the date of these numbers or names; without a year, the nearest one on the named weekday."""
         if month is None:
             month = int(self["number"]) if self["number"] else MONTHS[self["month"]]
 

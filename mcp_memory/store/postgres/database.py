@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 SCHEMA = "mcp_memory"
 #: Where others are told that something was written.
 CHANNEL = "mcp_memory"
-#: What is told there, in place of a name, of a role, token or session that has changed.
+#: The payload of a notification about a changed role, token or session, instead of a name.
 ACCESS = "access"
 #: How long one statement may take, and how long it may wait for a lock, in milliseconds.
 STATEMENT_MS, LOCK_MS = 120_000, 15_000

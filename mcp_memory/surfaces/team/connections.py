@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from mcp_memory.surfaces.http import Connection, ConnectionLimits
 
-#: Files that the server asks the system for, and those that it needs for other things than connections.
+#: The number of files to ask the system for, and how many the server needs besides its connections.
 WANTED_FILES, OTHER_FILES = 8_192, 200
 MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 50
 #: Connections of one address that have shown no token. Behind one router there may be many laptops.
@@ -29,7 +29,7 @@ AUTHENTICATED = "mcp_memory.authenticated"
 
 
 def raise_file_limit(wanted: int = WANTED_FILES) -> int:
-    """Let this process open more files, as far as the system allows; how many it may open."""
+    """Raise the soft limit of open files to what the system allows, and return the limit."""
     if sys.platform == "win32":  # where sockets are no files
         return wanted
     import resource
@@ -46,7 +46,7 @@ def raise_file_limit(wanted: int = WANTED_FILES) -> int:
 
 
 def connections_within(files: int) -> int:
-    """How many connections may be open where so many files may be."""
+    """Return how many connections fit into a limit of open files."""
     return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, files - OTHER_FILES))
 
 

@@ -45,7 +45,7 @@ LookUp = Callable[["TeamStore", int], Awaitable[Viewer | None]]
 METADATA = "/.well-known/oauth-protected-resource"
 #: How often it is looked while a request lasts whether its token has expired or someone's access has changed.
 LOOK_SECONDS = 0.5
-#: After so many looks it is looked up though nothing was heard of a change.
+#: How many checks without a notification pass before the database is asked anyway.
 _SURE_LOOKS = 20
 #: How long what was looked up is believed unless a change is heard of, and of how many tokens.
 BELIEVED_SECONDS, _MAX_KNOWN = 1.0, 10_000

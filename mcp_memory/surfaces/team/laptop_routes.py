@@ -58,7 +58,7 @@ _STATUS: dict[type[MemoryFault], int] = {
 MAX_WISH_BYTES = 1_000_000
 #: Halving 500 events down to eight bad ones takes about 100 writes.
 _MAX_TRIES = 100
-#: Projects that a laptop is told of; it looks for its own among them.
+#: The maximum number of projects sent to a laptop, which looks for its own among them.
 _MAX_NAMED = 5_000
 
 

@@ -42,7 +42,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class OpenLimit:
-    """So many at the same time."""
+    """Limit how many run at the same time."""
 
     most: int
     _open: Counter[str] = field(default_factory=Counter)

@@ -78,7 +78,7 @@ HEADERS = {
 }
 #: How often a page that is open looks for something new.
 LOOK_SECONDS = 1.0
-#: After so many looks at which nothing was new, what waits is told all the same.
+#: How many checks without news pass before the waiting work is sent anyway.
 _IDLE_LOOKS = 15
 #: How long the overview goes by what an examination found.
 EXAMINED_SECONDS = 60.0
