@@ -27,8 +27,8 @@ _TASKS = frozenset({"task-notification", "agent-notification"})
 _LETTERS = {"teammate-message": "teammate_id", "scheduled-task": "name"}
 #: Elements of the client that hold an event; text may follow them.
 _NOTICES = frozenset({"ci-monitor-event", "agent-message", "cross-session-message"})
-#: Elements that stand for something the user did, or that are put around or before the user's words.
-_OF_USER = re.compile(r"command-(?:name|message|args|contents)|bash-input|user_query|pasted_content")
+#: How the client names elements that hold an event. People write elements of other names around what they ask.
+_EVENT_NAME = re.compile(r"(?<!^command)-(?:alert|event|feedback|message|notice|notification|reminder|update)$")
 _BASH = "bash-input"
 #: Early versions added such lines behind a notification.
 _TAIL = re.compile(r"(?:Read the output file to retrieve|Full transcript available at)\b")
@@ -78,9 +78,9 @@ def message_of(text: str, origin: str = "") -> SplitMessage:
         tag, closing = found[1], f"</{found[1]}>"
         if tag in _KNOWN:
             end = text.find(closing, found.end())
-        elif _OF_USER.fullmatch(tag) or "-" not in tag or origin == HUMAN or not text.endswith(closing):
+        elif origin == HUMAN or not _EVENT_NAME.search(tag) or text.find(closing) != len(text) - len(closing):
             break
-        else:  # any other element is the client's if it encloses all of it, and no person is said to have typed it
+        else:  # another element that is named as an event, encloses everything, and is not said to have been typed
             end = len(text) - len(closing)
         if end < 0:
             break

@@ -49,6 +49,13 @@ RECORD = json.dumps({"task_id": "b7", "description": "make", "task_type": "local
         ("<some-event kind='x'>It rains.</some-event>", "", SplitMessage(notices=("It rains.",))),
         ("<x-gate>What is this?</x-gate>", "human", SplitMessage("<x-gate>What is this?</x-gate>")),
         ("<x-gate>open</x-gate> fails, why?", "", SplitMessage("<x-gate>open</x-gate> fails, why?")),
+        ("<x-gate> is never closed by </x-gate>", "", SplitMessage("<x-gate> is never closed by </x-gate>")),
+        ("<bug-report>\nIt falls.\n</bug-report>", "", SplitMessage("<bug-report>\nIt falls.\n</bug-report>")),
+        (
+            "<x-event>a</x-event> or <x-event>b</x-event>",
+            "",
+            SplitMessage("<x-event>a</x-event> or <x-event>b</x-event>"),
+        ),
         ("<b>Mend</b>", "", SplitMessage("<b>Mend</b>")),
         ("<user_task>Mend it.</user_task>", "", SplitMessage("<user_task>Mend it.</user_task>")),
         ("<task-notification>never closed", "", SplitMessage("<task-notification>never closed")),
