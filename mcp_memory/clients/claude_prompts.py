@@ -21,7 +21,7 @@ _ELEMENT = re.compile(r"<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)((?:\s[^<>]*)?)>")
 HUMAN = "human"
 _ATTRIBUTE = re.compile(r"""\s([\w-]+)=(?:"([^"]*)"|'([^']*)')""")
 _NOT_BLANK = re.compile(r"\S")
-_FIELD = re.compile(r"^[ \t]*<([a-z][a-z-]*)>(.*?)</\1>", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"^[ \t]*<(task-id|agent-id|summary|result)>", re.MULTILINE)
 _TASKS = frozenset({"task-notification", "agent-notification"})
 #: Elements that hand a task over, each with the attribute that says who does.
 _LETTERS = {"teammate-message": "teammate_id", "scheduled-task": "name"}
@@ -142,7 +142,18 @@ def _bash_command(text: str) -> str:
 
 
 def _report(body: str) -> Report:
-    fields = {name: inner.strip() for name, inner in _FIELD.findall(body)}
+    fields: dict[str, str] = {}
+    position, unclosed = 0, set[str]()
+    for opening in _FIELD.finditer(body):
+        name = opening[1]
+        if opening.start() < position or name in unclosed:
+            continue
+        end = body.find(f"</{name}>", opening.end())
+        if end < 0:
+            unclosed.add(name)  # so that a thousand unclosed tags do not cost a thousand searches
+            continue
+        fields[name] = body[opening.end() : end].strip()
+        position = end
     task_id = fields.get("task-id") or fields.get("agent-id") or ""
     return Report(task_id, _unescaped(fields.get("summary", "")), _unescaped(fields.get("result", "")))
 

@@ -103,6 +103,13 @@ def test_very_many_elements_are_split_in_little_time() -> None:
     assert message_of("<system-reminder>x</system-reminder>\n" * 50_000 + "Mend it.").words == "Mend it."
 
 
+def test_very_many_unclosed_fields_of_a_notification_are_read_in_little_time() -> None:
+    fields = "<task-id>b7</task-id>\n" + "<result>\n<a>\n" * 100_000 + "<summary>Done.</summary>"
+    assert message_of(f"<task-notification>\n{fields}\n</task-notification>") == SplitMessage(
+        reports=(Report("b7", "Done.", ""),)
+    )
+
+
 def said(events: list[Captured]) -> list[tuple[str, str, str]]:
     return [(event.event_type.value, event.role.value, event.text) for event in events]
 
