@@ -111,6 +111,20 @@ async def test_a_copied_call_is_known_though_its_file_is_named_from_another_dire
         assert [await add(store, event) for event in (first, copy, other)] == [1, 0, 1]
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_copied_script_is_known_though_an_earlier_version_kept_its_first_line_alone(
+    opened: Open, forgotten: bool
+) -> None:
+    stored = line("Bash: cd src\ntotal 0", 1, "one", kind=EventType.TOOL_RESULT)
+    copied = line("Bash: cd src\nls -l\ntotal 0", 1, "two", kind=EventType.TOOL_RESULT)
+    copied = replace(copied, metadata={**copied.metadata, "call_lines": 2})
+    async with opened() as store:
+        assert await add(store, stored) == 1
+        if forgotten:
+            await store.forget(Wish(session_id="one"), dry_run=False)
+        assert await add(store, copied) == 0
+
+
 async def test_what_only_looks_like_a_copy_is_stored(opened: Open) -> None:
     first = line("Yes.", 1, "one")
     others = [
