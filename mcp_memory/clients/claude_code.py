@@ -232,10 +232,11 @@ def _directory_in(path: Path) -> str:
 
 def _directory_by_folder(path: Path) -> str:
     """The directory that a transcript's folder is named after, with a hyphen for all but letters and digits."""
-    parts = path.parts
-    folder = parts[parts.index(_FOLDERS) + 1] if _FOLDERS in parts[:-2] else ""
-    name = re.sub("-+", "-", folder).strip("-")
-    if not folder.startswith("-") or not name:
+    # People call their own folders so, too: the client's names begin with a hyphen.
+    pairs = zip(path.parts, path.parts[1:-1], strict=False)
+    folders = [folder for parent, folder in pairs if parent == _FOLDERS and folder.startswith("-")]
+    name = re.sub("-+", "-", folders[-1]).strip("-") if folders else ""
+    if not name:
         return ""
     return str(matching_directory(Path(path.anchor or "/"), name) or "/" + name.replace("-", "/"))
 

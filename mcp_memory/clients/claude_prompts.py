@@ -21,14 +21,14 @@ _ELEMENT = re.compile(r"<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)((?:\s[^<>]*)?)>")
 HUMAN = "human"
 _ATTRIBUTE = re.compile(r"""\s([\w-]+)=(?:"([^"]*)"|'([^']*)')""")
 _NOT_BLANK = re.compile(r"\S")
-_FIELD = re.compile(r"^[ \t]*<([a-z][a-z-]*)>(.*?)</\1>", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"^[ \t]*<(task-id|agent-id|summary|result)>", re.MULTILINE)
 _TASKS = frozenset({"task-notification", "agent-notification"})
 #: Elements that hand a task over, each with the attribute that says who does.
 _LETTERS = {"teammate-message": "teammate_id", "scheduled-task": "name"}
 #: Elements of the client that hold an event; text may follow them.
 _NOTICES = frozenset({"ci-monitor-event", "agent-message", "cross-session-message"})
-#: Elements that stand for something the user did, or that are put around or before the user's words.
-_OF_USER = re.compile(r"command-(?:name|message|args|contents)|bash-input|user_query|pasted_content")
+#: How the client names elements that hold an event. People write elements of other names around what they ask.
+_EVENT_NAME = re.compile(r"(?<!^command)-(?:alert|event|feedback|message|notice|notification|reminder|update)$")
 _BASH = "bash-input"
 #: Early versions added such lines behind a notification.
 _TAIL = re.compile(r"(?:Read the output file to retrieve|Full transcript available at)\b")
@@ -78,9 +78,9 @@ def message_of(text: str, origin: str = "") -> SplitMessage:
         tag, closing = found[1], f"</{found[1]}>"
         if tag in _KNOWN:
             end = text.find(closing, found.end())
-        elif _OF_USER.fullmatch(tag) or "-" not in tag or origin == HUMAN or not text.endswith(closing):
+        elif origin == HUMAN or not _EVENT_NAME.search(tag) or text.find(closing) != len(text) - len(closing):
             break
-        else:  # any other element is the client's if it encloses all of it, and no person is said to have typed it
+        else:  # another element that is named as an event, encloses everything, and is not said to have been typed
             end = len(text) - len(closing)
         if end < 0:
             break
@@ -142,7 +142,18 @@ def _bash_command(text: str) -> str:
 
 
 def _report(body: str) -> Report:
-    fields = {name: inner.strip() for name, inner in _FIELD.findall(body)}
+    fields: dict[str, str] = {}
+    position, unclosed = 0, set[str]()
+    for opening in _FIELD.finditer(body):
+        name = opening[1]
+        if opening.start() < position or name in unclosed:
+            continue
+        end = body.find(f"</{name}>", opening.end())
+        if end < 0:
+            unclosed.add(name)  # so that a thousand unclosed tags do not cost a thousand searches
+            continue
+        fields[name] = body[opening.end() : end].strip()
+        position = end
     task_id = fields.get("task-id") or fields.get("agent-id") or ""
     return Report(task_id, _unescaped(fields.get("summary", "")), _unescaped(fields.get("result", "")))
 

@@ -68,6 +68,8 @@ INJECTED = (
     "local-command-stderr bash-stdout bash-stderr"
 ).split()
 _OPENING = re.compile(rf"<({'|'.join(INJECTED)})(?:\s[^<>]*)?>")
+#: How far around a block its sentence is looked at, and what stands before a word.
+_SENTENCE_CHARS, _BEFORE_WORD = 200, " \t`'\"("
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
 _BARE_COMMAND = re.compile(r"/(?:clear|compact|model|exit|quit|help|config|cost|status|resume|login|logout|mcp|memory)")
 #: The client says these in the user's or the model's name.
@@ -87,8 +89,11 @@ _CLOSING = re.compile(
 )
 
 
-def without_injected(text: str) -> str:
-    """The text without the blocks that a client or a hook put into it. An unclosed block is left as it is."""
+def without_injected(text: str, *, is_prose: bool = False) -> str:
+    """The text without the blocks that a client or a hook put into it.
+
+    An unclosed block is left as it is, and in prose one that a sentence names.
+    """
     if "</" not in text:
         return text
     parts: list[str] = []
@@ -101,9 +106,20 @@ def without_injected(text: str) -> str:
         if end < 0:
             unclosed.add(tag)  # so that a thousand unclosed tags do not cost a thousand searches
             continue
+        end += len(tag) + 3
+        if is_prose and _is_named(text, position, opening.start(), end):
+            continue
         parts.append(text[position : opening.start()])
-        position = end + len(tag) + 3
+        position = end
     return "".join([*parts, text[position:]]) if parts else text
+
+
+def _is_named(text: str, position: int, start: int, end: int) -> bool:
+    """Whether a block is a word of a sentence: on one line, with words on both sides."""
+    before = text[max(position, start - _SENTENCE_CHARS) : start].rpartition("\n")[2]
+    after = text[end : end + _SENTENCE_CHARS].partition("\n")[0]
+    is_apart = before[-1:] in _BEFORE_WORD and not after[:1].isalnum()
+    return is_apart and bool(before.strip() and after.strip()) and text.find("\n", start, end) < 0
 
 
 def typed(text: str) -> str:
@@ -123,7 +139,7 @@ def typed(text: str) -> str:
         return f"! {command}" if command else ""
     if text.startswith(_NOT_TYPED) or _BARE_COMMAND.fullmatch(text):
         return ""
-    return without_injected(text).strip()
+    return without_injected(text, is_prose=True).strip()
 
 
 def _inside(text: str, tag: str) -> str:

@@ -25,8 +25,6 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = tuple(range(120, -1, -10))
 _MAX_MS = (1 << 48) - 1
 KEY_BYTES = 10
-#: The client under which notes are kept, in sessions that are no conversations.
-NOTES_CLIENT = "mcp-memory"
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
@@ -197,12 +195,7 @@ class Event:
     @property
     def call_end(self) -> int:
         """Where the lines end that name a call: after the first one, or after those of a shell script."""
-        lines, end = self.metadata.get("call_lines"), -1
-        for _ in range(lines if isinstance(lines, int) and lines > 1 else 1):
-            end = self.text.find("\n", end + 1)
-            if end < 0:
-                return len(self.text)
-        return end
+        return call_end(self.text, self.metadata)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -250,6 +243,16 @@ def given_title(events: Iterable[Event]) -> Event | None:
     titles = [event for event in events if event.event_type is EventType.SESSION_TITLE and event.says_something]
     titles.sort(key=lambda title: (title.metadata.get("source") == USER_TITLE, title.timestamp_ms))
     return titles[-1] if titles else None
+
+
+def call_end(text: str, metadata: Mapping[str, Any]) -> int:
+    """Return where the lines of a call's text end that name it; its metadata tells how many these are."""
+    lines, end = metadata.get("call_lines"), -1
+    for _ in range(lines if isinstance(lines, int) and lines > 1 else 1):
+        end = text.find("\n", end + 1)
+        if end < 0:
+            return len(text)
+    return end
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,12 @@ def test_a_directory_that_is_gone_is_read_from_the_folders_name(tmp_path: Path) 
     assert event.cwd == "/nowhere/dev/shop"
 
 
+def test_a_folder_of_the_user_that_is_called_as_that_of_the_client_hides_no_directory(tmp_path: Path) -> None:
+    path = tmp_path / "projects" / "backup" / "projects" / "-nowhere-dev-shop" / "s1.jsonl"
+    (event,) = read(path, {**NOTIFIED, **TIME})
+    assert event.cwd == "/nowhere/dev/shop"
+
+
 @pytest.mark.parametrize("folder", ["elsewhere/-home-dev-shop", "projects/shop"])
 def test_a_file_that_lies_elsewhere_names_no_directory(tmp_path: Path, folder: str) -> None:
     (event,) = read(tmp_path / folder / "s1.jsonl", {**NOTIFIED, **TIME})

@@ -49,6 +49,13 @@ RECORD = json.dumps({"task_id": "b7", "description": "make", "task_type": "local
         ("<some-event kind='x'>It rains.</some-event>", "", SplitMessage(notices=("It rains.",))),
         ("<x-gate>What is this?</x-gate>", "human", SplitMessage("<x-gate>What is this?</x-gate>")),
         ("<x-gate>open</x-gate> fails, why?", "", SplitMessage("<x-gate>open</x-gate> fails, why?")),
+        ("<x-gate> is never closed by </x-gate>", "", SplitMessage("<x-gate> is never closed by </x-gate>")),
+        ("<bug-report>\nIt falls.\n</bug-report>", "", SplitMessage("<bug-report>\nIt falls.\n</bug-report>")),
+        (
+            "<x-event>a</x-event> or <x-event>b</x-event>",
+            "",
+            SplitMessage("<x-event>a</x-event> or <x-event>b</x-event>"),
+        ),
         ("<b>Mend</b>", "", SplitMessage("<b>Mend</b>")),
         ("<user_task>Mend it.</user_task>", "", SplitMessage("<user_task>Mend it.</user_task>")),
         ("<task-notification>never closed", "", SplitMessage("<task-notification>never closed")),
@@ -94,6 +101,13 @@ def test_only_json_that_names_a_task_and_its_kind_is_a_record_of_one() -> None:
 
 def test_very_many_elements_are_split_in_little_time() -> None:
     assert message_of("<system-reminder>x</system-reminder>\n" * 50_000 + "Mend it.").words == "Mend it."
+
+
+def test_very_many_unclosed_fields_of_a_notification_are_read_in_little_time() -> None:
+    fields = "<task-id>b7</task-id>\n" + "<result>\n<a>\n" * 100_000 + "<summary>Done.</summary>"
+    assert message_of(f"<task-notification>\n{fields}\n</task-notification>") == SplitMessage(
+        reports=(Report("b7", "Done.", ""),)
+    )
 
 
 def said(events: list[Captured]) -> list[tuple[str, str, str]]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
 from dataclasses import replace
 
 import anyio
+import psycopg
 import pytest
 
 from mcp_memory.domain.events import Event, EventQuery, EventType, Intake
 from mcp_memory.domain.projects import Wish
+from mcp_memory.store.postgres.migrations import steps
+from mcp_memory.store.postgres.store import PostgresStore
+from tests.postgres import new_database
 from tests.store.engines import Open, add, said, texts
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +111,20 @@ async def test_a_copied_call_is_known_though_its_file_is_named_from_another_dire
         assert [await add(store, event) for event in (first, copy, other)] == [1, 0, 1]
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_copied_script_is_known_though_an_earlier_version_kept_its_first_line_alone(
+    opened: Open, forgotten: bool
+) -> None:
+    stored = line("Bash: cd src\ntotal 0", 1, "one", kind=EventType.TOOL_RESULT)
+    copied = line("Bash: cd src\nls -l\ntotal 0", 1, "two", kind=EventType.TOOL_RESULT)
+    copied = replace(copied, metadata={**copied.metadata, "call_lines": 2})
+    async with opened() as store:
+        assert await add(store, stored) == 1
+        if forgotten:
+            await store.forget(Wish(session_id="one"), dry_run=False)
+        assert await add(store, copied) == 0
+
+
 async def test_what_only_looks_like_a_copy_is_stored(opened: Open) -> None:
     first = line("Yes.", 1, "one")
     others = [
@@ -152,3 +172,21 @@ async def test_an_event_forgotten_by_its_id_does_not_come_back_through_a_copy(op
         await store.forget(Wish(event_key=ORIGINAL[0].key), dry_run=False)
         await add(store, *RESUMED)
         assert await texts(store, EventQuery()) == ["Make the footer green.", "And the menu red."]
+
+
+async def test_a_long_name_of_a_line_keeps_no_server_from_an_upgrade() -> None:
+    letters = random.Random(7)
+    name = "".join(letters.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=20_000))
+    url = new_database()
+    async with PostgresStore.open(url) as store:
+        await add(store, said("Mend the fence.", 1))
+    with psycopg.connect(url) as earlier:
+        earlier.execute("SET search_path = mcp_memory")
+        earlier.execute("DROP INDEX event_source")
+        earlier.execute("DROP TABLE continued")
+        earlier.execute("UPDATE event SET source_ids = %s", (json.dumps([name]),))
+        [step] = [text for _, file, text in steps() if "copies" in file]
+        earlier.execute(step.encode())
+    async with PostgresStore.open(url) as store:
+        [event] = await store.events(EventQuery())
+        assert event.source_ids == (name,)

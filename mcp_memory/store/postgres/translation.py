@@ -41,7 +41,7 @@ _BY_NUMBER = re.compile(r"(?<!%)(?:%%)*%\(p\d+\)s")
 #: A truth that SQLite takes from any value.
 _PINNED = "json_extract(e.metadata, '$.pin')"
 #: The first of an array of names, as the index on it spells it. A cast to jsonb would refuse some texts.
-_FIRST_SOURCE_MATCH = r"""substring(e.source_ids, '^\["([^"\\]+)"')"""
+_FIRST_SOURCE_MATCH = r"""substring(e.source_ids, '^\["([^"\\]{1,220})"')"""
 
 
 @lru_cache(maxsize=2048)

@@ -8,11 +8,12 @@ the order in which files are read decides nothing but which session has it.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from mcp_memory.domain.events import Event, EventType, Intake, event_key
+from mcp_memory.domain.events import Event, EventType, Intake, call_end, event_key
 from mcp_memory.store.sql.database import Transaction, marks
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
@@ -25,7 +26,7 @@ _CHUNK = 500
 #: The name of an event's line, as the index on it spells it.
 FIRST_SOURCE = "CASE WHEN json_valid(e.source_ids) THEN json_extract(e.source_ids, '$[0]') END"
 _STORED = f"""
-    SELECT {FIRST_SOURCE}, s.session_id, e.timestamp_ms, e.type, e.role, e.text
+    SELECT {FIRST_SOURCE}, s.session_id, e.timestamp_ms, e.type, e.role, e.text, e.metadata
     FROM event e INDEXED BY event_source CROSS JOIN session s ON s.id = e.session
     WHERE {FIRST_SOURCE} IN ({{names}}) AND e.timestamp_ms BETWEEN ? AND ?
       AND s.client = ? AND s.author = ?
@@ -62,12 +63,13 @@ class _Originals:
         for start in range(0, len(names), _CHUNK):
             part = names[start : start + _CHUNK]
             for name, *row in tx.fetch(_STORED.format(names=marks(part)), (*part, *rest)):
-                session_id, timestamp_ms, kind, role, text = row
-                self._add(name, _Original(session_id, timestamp_ms, kind, _essence(kind, role, text)))
+                session_id, timestamp_ms, kind, role, text, metadata = row
+                facts = json.loads(metadata) if kind == EventType.TOOL_RESULT else {}
+                self._add(name, _Original(session_id, timestamp_ms, kind, _essence(kind, role, text, facts)))
 
     def add(self, event: Event) -> None:
         """Know an event that is about to be stored."""
-        words = _essence(event.event_type, event.role, event.text)
+        words = _essence(event.event_type, event.role, event.text, event.metadata)
         for name in _names(event)[:1]:
             self._add(name, _Original(event.session_id, event.timestamp_ms, event.event_type, words))
 
@@ -76,7 +78,7 @@ class _Originals:
         candidates = [original for name in _names(event) for original in self._by_name.get(name, ())]
         if not candidates:
             return None
-        said = (event.event_type, _essence(event.event_type, event.role, event.text))
+        said = (event.event_type, _essence(event.event_type, event.role, event.text, event.metadata))
         owners = [
             original.session_id
             for original in candidates
@@ -149,28 +151,30 @@ def fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _essence(kind: str, role: str, text: str) -> tuple[str, bytes]:
+def _essence(kind: str, role: str, text: str, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
     """What copies of an event have in common.
 
     The first line of a call names its files as seen from the session's directory, which the copy's need not be. A long
-    text is clipped with that line.
+    text is clipped with that line. Earlier versions kept only the first line of a shell script.
     """
     if kind == EventType.TOOL_RESULT:
-        headline, _, result = text.partition("\n")
-        text = f"{headline.partition(':')[0]}\n{result[:_RESULT_CHARS]}"
+        tool, result = text.partition("\n")[0].partition(":")[0], text[call_end(text, metadata) + 1 :]
+        text = f"{tool}\n{result[:_RESULT_CHARS]}"
     return fingerprint(kind, role, text)
 
 
-def copy_keys(author: str, client: str, source_ids: Iterable[str], kind: str, role: str, text: str) -> list[bytes]:
+def copy_keys(
+    author: str, client: str, source_ids: Iterable[str], kind: str, role: str, text: str, metadata: Mapping[str, Any]
+) -> list[bytes]:
     """Hashes by which an author's copy of an event is recognized after the event was forgotten."""
-    who, words = _essence(kind, role, text)
+    who, words = _essence(kind, role, text, metadata)
     names = [name for name in source_ids if len(name) >= _MIN_NAME_CHARS]
     return [event_key(client, "", "\x1f".join(("copy", author, name, kind, who, words.hex()))) for name in names]
 
 
 def keys_of_copy(event: Event, author: str) -> list[bytes]:
     """The same of an event that may be such a copy."""
-    return copy_keys(author, event.client, _names(event), event.event_type, event.role, event.text)
+    return copy_keys(author, event.client, _names(event), event.event_type, event.role, event.text, event.metadata)
 
 
 def _names(event: Event) -> list[str]:

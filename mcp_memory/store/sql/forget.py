@@ -296,10 +296,11 @@ def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
     words = list[bytes]()
     for event in events:
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
-        for via in (json.loads(event.metadata).get("via", ""), CALL):
+        facts = json.loads(event.metadata)
+        for via in (facts.get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
         names = json.loads(event.source_ids)
-        words += copy_keys(event.author, event.client, names, event.kind, event.role, event.text)
+        words += copy_keys(event.author, event.client, names, event.kind, event.role, event.text, facts)
     _mark(tx, "forgotten", (event.key for event in events))
     _mark(tx, "forgotten_words", words)
     note_forgotten(tx, [event.number for event in events])

@@ -1,6 +1,6 @@
 -- Why: a client may copy what was said into the file of another session. Such an event is recognized by the name of its
 -- line, the first of its source_ids, and stays in the session where it was stored first.
-CREATE INDEX event_source ON event (substring(source_ids, '^\["([^"\\]+)"'), timestamp_ms);
+CREATE INDEX event_source ON event (substring(source_ids, '^\["([^"\\]{1,220})"'), timestamp_ms);
 
 -- Sessions that begin with copies of another one's events, by their names, and that other one. The copying session has no
 -- row of its own as long as nothing else was said in it.
