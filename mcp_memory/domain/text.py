@@ -197,6 +197,8 @@ _TAG = re.compile(
     r"(?:</|(?<!\w)<)[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"']+))*\s*/?>|<[A-Za-z][\w:.-]*\s*/>"
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
+#: What redaction puts in place of a secret.
+REDACTED = re.compile(r"\[redacted:[\w-]+\]")
 _IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
 _LINK = re.compile(r"\[([^\]\n]+)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*$", re.M)

@@ -393,6 +393,8 @@ class Answers:
     ) -> tuple[Results, Page]:
         query = await self._query(text, project, when, **options)
         found, note = await find_hits(self.reader, query, self.now, self.renderer.moment)
+        if query.offset and not found.hits:
+            found = replace(found, elsewhere={}, note=" The list ends before this cursor.")
         return await self._told(found, note, text, project, budget)
 
     async def _told(

@@ -47,7 +47,7 @@ class HitLines:
     moment: Callable[[int], str]
 
     def within(self, room: int) -> list[tuple[str, ...]]:
-        """The lines of each hit, filling the room as well as passages allow; what is too much is left to the page."""
+        """The lines of the first hits, filling the room as well as passages allow; the page may have room for fewer."""
         hits = self.hits
         if room / max(len(hits), 1) < ROOMY:
             return self._in_short(room)
@@ -72,14 +72,16 @@ class HitLines:
         return best or written
 
     def _in_short(self, room: int) -> list[tuple[str, ...]]:
-        """A line for each hit, up to the first that does not fit; the others will not be shown and need none.
+        """A line for each hit that has room for one, and for the first that does not fit.
 
         The best hit is shown in any room that holds a few words of it: an answer without one says nothing.
         """
         written: list[tuple[str, ...]] = []
         for at, hit in enumerate(self.hits):
-            line = "…"
-            for width in () if room <= 0 else _TIGHT if at == 0 else _SHORT[at:][:1] or _SHORT[-1:]:
+            if room <= 0:
+                break
+            line = ""
+            for width in _TIGHT if at == 0 else _SHORT[at:][:1] or _SHORT[-1:]:
                 who = f"{self.moment(hit.start_ms)[:10]} {hit.who}{self._where(hit)}"
                 line = f"{at + 1}. {who} {_target(hit)} {safe(hit.passage.window(width))}"
                 if self.count(line) < room:

@@ -346,7 +346,10 @@ class Renderer:
     def _hits(self, hits: Sequence[Hit], head: str, budget: int, more: Step | None = None) -> Page:
         step = errors.TO_WORDS if any(hit.role for hit in hits) else errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS)
         written = HitLines(hits, self.count, self.moment).within(self.room(head, step, budget, more))
-        return self.page(head, [item(*lines) for lines in written], step, budget, more)
+        # A hit without lines has no form that fits: it is left out, and counted as such.
+        pieces = [item(*lines) for lines in written]
+        pieces += [Piece((), listed=True)] * (len(hits) - len(written))
+        return self.page(head, pieces, step, budget, more)
 
     def grip(self, opened: OpenedGrip, scope: Scope, budget: int) -> Page:
         """The words, then what was said around them: what answers them first, what led to them next."""

@@ -15,6 +15,7 @@ from mcp_memory.capture.characters import HAN
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.sentences import windows
 from mcp_memory.domain.text import (
+    REDACTED,
     STOP_WORDS,
     Memo,
     bigrams,
@@ -105,8 +106,10 @@ _WORDS = Memo(_word_of, 1 << 14)
 
 @lru_cache(maxsize=1 << 9)
 def _tokens(text: str) -> Sequence[str]:
-    """The words and names of a text, and its stops; without tags, addresses, home directories and ids."""
+    """The words and names of a text, and its stops; without tags, marks of redaction, addresses and ids."""
     text = without_places(without_tags(text))
+    if "[redacted:" in text:
+        text = REDACTED.sub(" ", text)
     if _LONG_NUMBER.search(text):
         text = _IDS.sub(" ", text)
     if has_unspaced_script(text):

@@ -311,7 +311,7 @@ def _connections(
         if _has_history(facts) and not heard():
             note = f"History was imported. {NOT_CONNECTED} connect one: {fix}"
             return CaptureState.IMPORTED, note, []
-        why = f"{why} Nothing is remembered, and no agent can ask."
+        why = f"{why} Sessions are not captured, and no agent can ask."
         return CaptureState.UNCONNECTED, "", [Problem("nothing is connected", why, fix)]
     found: dict[str, list[Problem]] = {}
     for client in here:

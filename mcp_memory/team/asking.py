@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -23,7 +22,7 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import parse_grip_id
 from mcp_memory.domain.people import ProjectName, TeamReply, valid_name
-from mcp_memory.domain.text import safe
+from mcp_memory.domain.text import REDACTED, safe
 from mcp_memory.domain.toc import TEAM
 from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused
 from mcp_memory.store.port import Clock, Store
@@ -37,8 +36,6 @@ KNOWN_MS, ASKED_AGAIN_MS = 600_000, 60_000
 #: How often news are fetched, of how many projects, from how far back; and how many lines of them a brief has.
 NEWS_SECONDS, _PROJECTS, _NEWS_MS, _NEWS, _LINE = 600.0, 10, 14 * 86_400_000, 2, 220
 _MOST_BYTES = 2_000_000
-#: What stands in place of a secret.
-_MARK = re.compile(r"\[redacted:[\w-]+\]")
 _SILENT = "The team's memory did not answer, so this is from your own alone."
 _NOTHING_LEFT = "The team was not asked: all of the question is private, so this is from your own memory alone."
 _REFUSED = "The team's server does not accept your token any more, so this is from your own memory alone."
@@ -92,7 +89,7 @@ def redacted(value: Any) -> Any:
         clear = redact(value)
         if clear == value:
             return value
-        left = _MARK.sub(" ", clear)
+        left = REDACTED.sub(" ", clear)
         return left.strip() if any(map(str.isalnum, left)) else ""
     return [redacted(item) for item in value] if isinstance(value, list | tuple) else value
 

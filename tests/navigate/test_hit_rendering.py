@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,16 @@ async def test_more_room_means_longer_passages_and_is_never_overspent(harbour: A
         spent.append(tokens.count(text))
     assert spent == sorted(spent)
     assert spent[-1] > 2 * spent[1]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+async def test_hits_without_room_are_counted_and_take_no_line(harbour: App, typed: bool) -> None:
+    answers = replace(harbour.answers, renderer=replace(harbour.answers.renderer, typed=typed))
+    for budget in range(60, 400, 5):
+        _, page = await answers.teleport("harbour gate tide metres", "*", limit=10, budget=budget)
+        lines = page.text.splitlines()[1:-1]
+        assert "…" not in lines, budget
+        assert page.shown == sum(bool(re.match(r"\d+\. ", line)) for line in lines), budget
 
 
 async def test_the_project_is_named_where_there_are_several(tmp_path: Path) -> None:

@@ -119,6 +119,13 @@ async def test_a_hit_outside_of_a_time_that_is_only_preferred_does_not_pass_for_
         assert "best first, preferring those in 'May' = 2026-05-01" in both
 
 
+async def test_past_the_end_of_the_list_it_says_so_and_names_no_other_project(app: App) -> None:
+    found, page = await app.answers.teleport("token bucket", "alpha", limit=5, budget=400, cursor="at:40")
+    assert page.text.startswith("No hit for 'token bucket'. The list ends before this cursor.")
+    assert found.elsewhere == {}
+    assert "Other projects" not in page.text
+
+
 async def test_an_empty_memory_has_no_advice_to_give(tmp_path: Path) -> None:
     async with memory(tmp_path / "empty") as empty:
         assert "No hit" in (await empty.answers.teleport("anything", limit=5, budget=400))[1].text

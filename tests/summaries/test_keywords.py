@@ -53,3 +53,11 @@ def test_an_edited_file_is_a_keyword_before_those_that_were_read() -> None:
 def test_a_name_in_han_characters_is_one_keyword_with_all_its_characters() -> None:
     said = "明日は佐々木の会議がある。昼は𠮷野家で食べた。"
     assert {"佐々木", "𠮷野家"} <= set(summarize_segment(conversation(("user", said)), []).keywords)
+
+
+def test_marks_of_redaction_are_no_keywords() -> None:
+    said = "The exporter asks for [redacted:password] twice, and the exporter keeps [redacted:private] open."
+    ran = "Bash: export TOKEN=[redacted:github-token]\n[redacted:github-token] was used by the exporter"
+    found = summarize_segment(conversation(("user", said), ("tool", ran)), []).keywords
+    assert "exporter" in found
+    assert not [word for word in found if "redacted" in word or "github-token" in word]

@@ -127,6 +127,12 @@ def test_a_machine_on_which_nothing_is_connected_is_told_how_to_connect(machine:
     assert "claude-code, codex, gemini, cursor" in found["fix"]
 
 
+def test_a_memory_that_holds_something_is_not_said_to_remember_nothing(machine: Machine) -> None:
+    assert machine.run("remember", "The kettle is out of order").returncode == 0
+    (found,) = problems(machine)
+    assert found["why"] == "No client is known to be on this machine. Sessions are not captured, and no agent can ask."
+
+
 @pytest.mark.parametrize("client", ["claude-code", "gemini", "cursor"])
 def test_clients_without_our_hook_are_found_and_mended(machine: Machine, client: str) -> None:
     (machine.home / {"claude-code": ".claude", "gemini": ".gemini", "cursor": ".cursor"}[client]).mkdir()

@@ -206,6 +206,8 @@ async def test_bodies_that_are_too_large_or_no_push_are_told_so(tmp_path: Path) 
 
         assert await status(b"no gzip") == await status(body([])[:-9]) == await status(body([], format=2)) == 400
         assert await status(b"", {}) == 400
+        # Of two streams the second would be left out, and the laptop would take its events for stored.
+        assert await status(body([line("1", "x")]) + body([line("2", "y")])) == 400
         assert await status(gzip.compress(b"\n" * (incoming.MAX_LINES + 3))) == 400
         many = b'{"format": 1}' + b"\n{}" * (incoming.MAX_LINES + 1)
         assert await status(gzip.compress(many)) == 413

@@ -28,6 +28,7 @@ from mcp_memory.capture.redaction.names import (
 from mcp_memory.capture.redaction.structures import column, continued, listed, paired
 from mcp_memory.capture.redaction.values import (
     OTHER,
+    handed_over,
     is_basic,
     is_default,
     is_key,
@@ -63,7 +64,10 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     """The secrets that the name announces which holds one of the `WORDS` at this place."""
     end = _NAME().match(text, position).end()  # type: ignore[union-attr]  # it matches nothing at all, too
     if text[end : end + 1] in _NEVER_JOINS and text[end : end + 2] not in ("]'", ']"', "] "):
-        return ()
+        if text[end] not in ".)" or text[end + 1 : end + 2].strip():
+            return ()
+        start = start_of_name(text, position)
+        return handed_over(text, start, end, classify(text[start:end]))
     start = start_of_name(text, position)
     name = text[start:end]
     if not name_of_list(name).kind and name not in APART and name != "passe":

@@ -307,7 +307,7 @@ _AHEAD_CHARS = 80
 #: Talk that hands over a password, and the end of such a sentence behind its name.
 _TO_USE = lazy(r"\b(?:use|using|set|enter|type|try|put|take|choose|pick)[ ][\"'`]?\Z", re.I)
 _NAMED_LAST = lazy(r"[.,;:!?)\r\n]|\Z|[ ](?:prompt|field|box|form|for|on|in|to|now|and|please|then|of)\b")
-_LAST = lazy(r"[\w!#-&*+./?@^~-]{8,128}\Z", re.ASCII)
+_LAST = lazy(r"[\w!#-&*+./?@^~-]{6,128}\Z", re.ASCII)
 
 #: The line of a prompt that ends with a name, and what is shown in the next one.
 _PROMPT = lazy(r"(?:[\w@.:~/()-]{0,80}[$%❯➜][ ]|>>>[ ]|\(Pdb\)[ ]|In[ ]\[)")
@@ -331,20 +331,35 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
             # More likely the hash of a commit.
             hashed = is_hex(found[0]) and any(map(str.isalnum, between))
             return [] if hashed or OTHER().search(between) else [(*found.span(), named.kind)]
+    span = _word_before(text, start)
+    if not span or not ((span[1] - span[0] > 7 and _is_told(text, *span)) or _is_handed_over(text, *span, end)):
+        return []
+    return [(*span, named.kind)]
+
+
+def handed_over(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, str]]:
+    """The password that talk hands over in a sentence which ends with its name: "use hunter2 as the root password."."""
+    if named.kind != "password" or not named.sure:
+        return []
+    span = _word_before(text, start)
+    return [(*span, named.kind)] if span and _is_handed_over(text, *span, end) else []
+
+
+def _word_before(text: str, start: int) -> tuple[int, int] | None:
+    """The word that stands before a name with "as the", "for my" and the like between them."""
     ahead = _AHEAD().search(text, max(0, start - _AHEAD_CHARS), start) if text[start - 1 : start] == " " else None
     last = ahead.start() if ahead else 0
     first = max(0, last - 128) + max(text[max(0, last - 128) : last].rfind(char) for char in " \t\n\"'`") + 1
     told = _LAST().match(text, first, last) if ahead else None
-    if not told or not (_is_told(text, *told.span()) or _is_handed_over(text, *told.span(), end)):
-        return []
-    return [(*told.span(), named.kind)]
+    return told.span() if told else None
 
 
 def _is_handed_over(text: str, start: int, end: int, after_name: int) -> bool:
     """Whether talk says to use a word as a password: "use hunter2! as the root password"."""
     value = text[start:end]
-    digits = any(map(str.isdigit, value))
-    if len(value) < 6 or not digits or not is_mixed(value) or not is_text(value):
+    if len(value) < 8 and not text[end : end + 5].lstrip("\"'`").startswith(" as "):  # else a version or a field
+        return False
+    if not any(map(str.isdigit, value)) or not is_mixed(value) or not is_text(value):
         return False
     return bool(_TO_USE().search(text, max(0, start - 12), start) and _NAMED_LAST().match(text, after_name))
 

@@ -101,14 +101,14 @@ def unpacked(body: bytes) -> bytes:
     try:
         text = gzip.decompress(body, most + 1)
     except zlib.error:
-        raise UsageError("The body is no whole gzip stream; send it again.") from None
+        raise UsageError("The body is not one whole gzip stream; send it again.") from None
     if len(text) > most:
         raise TooLarge(
             f"Unpacked, a push has at most {MAX_UNPACKED_BYTES:,} bytes and {MAX_RATIO} times what is sent: send it in "
             "smaller portions."
         )
-    if not gzip.eof:
-        raise UsageError("The body is no whole gzip stream; send it again.")
+    if not gzip.eof or gzip.unused_data:
+        raise UsageError("The body is not one whole gzip stream; send it again.")
     return text
 
 
