@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -186,7 +187,9 @@ async def write_segments(
                             f"A segment of session {job.session_id} could not be summarized and is set aside", error
                         )
                 if writes:
-                    await send.send(writes)
+                    # If saving has just failed, its error ends the group; a second one here would hide it.
+                    with suppress(anyio.BrokenResourceError):
+                        await send.send(writes)
                 written += len(writes)
                 if share.is_over() and written:
                     break
