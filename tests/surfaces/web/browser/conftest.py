@@ -305,6 +305,8 @@ def open_page(browser: Browser, windows: dict[str, list[Window]]) -> Iterator[Op
         used.append((name, window))
         window.troubles, window.fails = [], fails
         window.page.set_viewport_size({"width": width, "height": height})
+        # An earlier test may have changed it.
+        window.page.emulate_media(color_scheme=options.get("color_scheme", "null"))
         if address:
             window.page.goto(address)
         return window.page
@@ -312,7 +314,6 @@ def open_page(browser: Browser, windows: dict[str, list[Window]]) -> Iterator[Op
     yield opened
     for name, window in used:
         if name:
-            window.page.emulate_media(color_scheme="null")
             windows.setdefault(name, []).append(window)
         else:
             window.page.context.close()
