@@ -168,7 +168,7 @@ ORDINARY = [
     "    pwd := dir",
     "flags.PWD = *envFlags.PWD",
     'Join-Path $PWD "gomodcache"',
-    'tool print primary --pwd "D:/work/tree1" --shell pwsh',
+    'tool print primary --pwd "D:/code/tree1" --shell pwsh',
     "PWD=/home/me/project2 OLDPWD=/home/me",
     'oldPwd = "project2/src"',
     "current_pwd: build1",
@@ -219,7 +219,7 @@ def test_a_password_called_pwd_is_recognized_by_what_it_looks_like(name: str) ->
     assert P not in redact(f'{name} = "{P}"')
     assert P not in redact(f"Server=db;Uid=me;{name}={P};Database=x")
     assert WORD not in redact(f'db_{name.lower()} = "{WORD}"')
-    assert redact_json({name: "D:/work/tree"}) == {name: "D:/work/tree"}
+    assert redact_json({name: "D:/code/tree"}) == {name: "D:/code/tree"}
     assert redact_json({name: P}) == {name: "[redacted:password]"}
 
 
