@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mcp_memory.domain.forget import KEY_BEGINNING, ForgetScope
 from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
-from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, PlaceName
+from mcp_memory.domain.projects import PlaceName
 from mcp_memory.domain.toc import parse_node_id
 from mcp_memory.errors import BadId
 
@@ -56,17 +57,17 @@ class Handed:
         pairs = (sorted((one, other), key=len) for one in own for other in sought)
         return any(len(short) >= _SHORTEST and ":" not in short and whole.startswith(short) for short, whole in pairs)
 
-    def falls_under(self, coverage: Coverage) -> bool:
-        """Whether a wish to forget takes it: by its time, place or session, by its words, or by what it named."""
+    def falls_under(self, scope: ForgetScope) -> bool:
+        """Whether a request to forget takes it: by its time, place or session, by its words, or by what it named."""
         sessions = [one.removeprefix("session:") for one in self.ids]
         told = "\n".join(f'"{part}"' for part in (self.session, self.asked, *self.ids, *sessions))
-        session = coverage.wish.session_id
-        if coverage.covers(self.at_ms, self.root, self.label, told, self.remote):
+        session = scope.request.session_id
+        if scope.covers(self.at_ms, self.root, self.label, told, self.remote):
             return True
         # Thousands are asked, and most hold nothing like it.
         if session and session[:_SHORTEST] in told and self.names([session]):
             return True
-        return any(key_of(one) in coverage.beginnings for one in (*self.ids, self.asked))
+        return any(key_of(one) in scope.beginnings for one in (*self.ids, self.asked))
 
 
 @dataclass(frozen=True, slots=True)

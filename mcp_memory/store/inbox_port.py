@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.failures import Pause
+from mcp_memory.domain.forget import ForgetScope
 from mcp_memory.domain.handed import Handed, HandedQuery, HandedTotal
-from mcp_memory.domain.projects import Coverage, PlaceName
+from mcp_memory.domain.projects import PlaceName
 
 #: When a payload was received, its client, root and label of its project, itself, and the project's remote if any.
 Payload = tuple[int, str, str, str, str] | tuple[int, str, str, str, str, str]
@@ -38,7 +39,7 @@ class InboxCounts:
 
 
 class Local(NamedTuple):
-    """How much that is local to the machine falls under a wish to forget: waiting payloads, and answers to agents."""
+    """How many rows of this machine a request takes: waiting payloads, and notes of answers to agents."""
 
     payloads: int
     handed: int
@@ -79,8 +80,8 @@ class Inbox(Protocol):
 
     async def drop_all(self) -> None: ...
 
-    async def forget(self, coverage: Coverage, *, dry_run: bool) -> Local:
-        """Take out the rows that fall under a wish, what readers keep of it, and all texts. How many rows it is."""
+    async def forget(self, scope: ForgetScope, *, dry_run: bool) -> Local:
+        """Take out the rows that fall under a request, what readers keep of it, and all texts. How many rows it is."""
 
     async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
         """An agent was given this. Earlier rows that named one of the `wanted` ids were opened by it: those of the

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event, EventQuery, Intake, TurnOutline
 from mcp_memory.domain.failures import FailedWork, Failure
+from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.inventory import (
     Counts,
     DayActivity,
@@ -28,7 +29,7 @@ from mcp_memory.domain.inventory import (
     Stretch,
 )
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Revising, Stale, Upgrade, Words
-from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
+from mcp_memory.domain.projects import Claim, ProjectInfo
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
 from mcp_memory.domain.terms import IndexChanges, IndexEntry, Pool, Ranked, Standing, Term, Within
@@ -195,7 +196,7 @@ class ReadStore(SearchIndex, Protocol):
     async def stretch(self, session_id: str, around: bytes | None, before: int, after: int) -> Stretch:
         """A session's events before an event and from it on, by its key; without one from the beginning or the end."""
 
-    async def wished_away(self, wish: Wish, limit: int, offset: int = 0) -> list[Event]:
+    async def events_to_forget(self, request: ForgetRequest, limit: int, offset: int = 0) -> list[Event]:
         """The events that `Store.forget` would erase, page by page, in the order in which they were stored."""
 
     async def counts(self, busy: range = range(0)) -> Counts:
@@ -436,7 +437,7 @@ class Store(ReadStore, SharedLog, Protocol):
     async def mend(self, timezone: str) -> bool:
         """Index everything anew, and drop what is derived where it is not whole. Whether the tree was kept."""
 
-    async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
+    async def forget(self, request: ForgetRequest, *, dry_run: bool) -> tuple[ForgetCounts, ForgetScope]:
         """Forget in one transaction, for good, with all that was made of it. A dry run counts and changes nothing."""
 
     async def scrub(self, wait_ms: int = 0) -> str:

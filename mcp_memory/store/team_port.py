@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mcp_memory.domain.events import Intake
+from mcp_memory.domain.forget import ForgetCounts
 from mcp_memory.domain.people import AuditRow, TeamProject, TeamUser, Viewer
-from mcp_memory.domain.projects import Forgotten
 from mcp_memory.store.port import Store
 
 
@@ -67,7 +67,9 @@ class TeamRegister(Protocol):
     async def remove_member(self, project: str, name: str, *, opens: bool = False) -> None:
         """No longer let a member read it. The last one leaves it open to all, which must be asked for."""
 
-    async def forget_events(self, keys: Sequence[bytes], author: str | None, *, returning: bool = False) -> Forgotten:
+    async def forget_events(
+        self, keys: Sequence[bytes], author: str | None, *, returning: bool = False
+    ) -> ForgetCounts:
         """Forget these events as `Store.forget` does, all in one transaction: those of an author's, or of anyone's.
 
         With `returning` no mark is left, so that they are taken if they are told again.

@@ -15,8 +15,8 @@ from anyio import to_thread
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import parse_ulid
+from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.people import Viewer
-from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
@@ -42,30 +42,30 @@ _MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
-    wish = await wish_of(app, **{way: getattr(options, way) for way in WAYS})
+    request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
     with output.spinner("Looking for it", enabled=not options.json):
-        found = await carry_out(app, wish, dry_run=True)
+        found = await carry_out(app, request, dry_run=True)
     if options.dry_run or not found.anything:
         return _told(options, found, done=False)
     if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
-        return _told(options, await carry_out(app, wish, dry_run=False), done=True)
+        return _told(options, await carry_out(app, request, dry_run=False), done=True)
 
 
-async def wish_of(
+async def request_from(
     app: App,
     session: str | None = None,
     event: str | None = None,
     project: str | None = None,
     before: str | None = None,
     match: str | None = None,
-) -> Wish:
+) -> ForgetRequest:
     """What a user wants to be forgotten, named in one of these ways."""
     if match is not None and _is_short(match):
         raise UsageError(f"A text to match has at least {SHORTEST_MATCH} characters, since whatever holds it goes.")
     time = app.answers.when(before)
-    return Wish(
+    return ForgetRequest(
         session_id=await session_name(app.store, session) if session else session,
         event_key=await key_of(app, event) if event else None,
         project=project,
@@ -91,14 +91,14 @@ async def key_of(app: App, name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a wish takes, or has taken.
+    """What a request takes, or has taken.
 
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
-    which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the wish
+    which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the request
     after everything was rebuilt. `shared`: how many events the team's server is still to be told to forget.
     """
 
-    found: Forgotten
+    found: ForgetCounts
     removed: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
     unscrubbed: str = ""
@@ -155,13 +155,13 @@ class Outcome:
         return told
 
 
-async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
+async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outcome:
     """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone."""
     if app.viewer:
-        return await _forget_own(app, app.viewer, wish, dry_run=dry_run)
-    if wish.project is not None and await app.store.root_of(wish.project) is None:
-        raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
-    found, reach = await app.store.forget(wish, dry_run=True)
+        return await _forget_own(app, app.viewer, request, dry_run=dry_run)
+    if request.project is not None and await app.store.root_of(request.project) is None:
+        raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.")
+    found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
     made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
     if not dry_run:
@@ -170,7 +170,7 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         await to_thread.run_sync(_remove, [*spooled, *made, app.settings.team_known], app.settings.home)
     local = await app.inbox.forget(reach, dry_run=dry_run)
     if not dry_run:
-        found, _ = await app.store.forget(wish, dry_run=False)
+        found, _ = await app.store.forget(request, dry_run=False)
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()
@@ -184,7 +184,7 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
         return Outcome(found, made, others, "nothing can be written just now", shared=shared)
-    found_again, reach = await app.store.forget(wish, dry_run=True)
+    found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
     left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
@@ -198,21 +198,21 @@ def own_part(app: App) -> Store:
     return app.seen_by(app.viewer, app.viewer.name).store if app.viewer else app.store
 
 
-async def _forget_own(app: App, viewer: Viewer, wish: Wish, *, dry_run: bool) -> Outcome:
+async def _forget_own(app: App, viewer: Viewer, request: ForgetRequest, *, dry_run: bool) -> Outcome:
     """Forget what a member said himself, on a team's server; what is left is rebuilt by its pipeline."""
     viewer.must_write()
-    events = await own_part(app).wished_away(wish, _EVERYTHING)
-    if not events and await app.store.wished_away(wish, 1):
+    events = await own_part(app).events_to_forget(request, _EVERYTHING)
+    if not events and await app.store.events_to_forget(request, 1):
         raise NotAllowed("Others said that: only what you said yourself can be forgotten here. An admin can ask them.")
     if dry_run:
-        return Outcome(Forgotten(len(events), len({(event.client, event.session_id) for event in events})))
+        return Outcome(ForgetCounts(len(events), len({(event.client, event.session_id) for event in events})))
     found = await cast("TeamStore", app.whole.store).forget_events([event.key for event in events], viewer.name)
     app.pipeline.wake.set()
     return Outcome(found)
 
 
-def _spooled(folder: Path, reach: Coverage) -> list[Path]:
-    """The spool's files that fall under the wish, whole or not."""
+def _spooled(folder: Path, reach: ForgetScope) -> list[Path]:
+    """The spool's files that fall under the request, whole or not."""
     found = []
     for path in sorted(filter(Path.is_file, folder.iterdir())) if folder.is_dir() else ():
         with suppress(OSError):  # another process may have taken it
@@ -270,7 +270,9 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
     return "\n".join([told, *outcome.remarks(done=done)])
 
 
-async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, match: str | None) -> tuple[Wish, str]:
+async def request_of_agent(
+    app: App, grip_id: str | None, session_id: str | None, match: str | None
+) -> tuple[ForgetRequest, str]:
     """What is to be forgotten, and what to call it when the user is asked."""
     given = [value for value in (grip_id, session_id, match) if value]
     if len(given) != 1 or (match and _is_short(match)):
@@ -283,11 +285,11 @@ async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, m
                 "by grip_id. The user can erase sessions and texts with `mcp-memory forget` on the command line."
             )
         if match:
-            return Wish(match=match), f"all that holds {safe(match, 100)!r}"
+            return ForgetRequest(match=match), f"all that holds {safe(match, 100)!r}"
         session = await session_name(app.store, session_id or "")
-        return Wish(session_id=session), f"the session {safe(session, 100)}"
+        return ForgetRequest(session_id=session), f"the session {safe(session, 100)}"
     key = await key_of(app, grip_id)
     record = await app.store.grip(key, 0, 0)
     if record and record.cited:
         view.admit(record.cited.project)
-    return Wish(event_key=key), f"“{safe(record.excerpt, 200)}”" if record else grip_id[:80]
+    return ForgetRequest(event_key=key), f"“{safe(record.excerpt, 200)}”" if record else grip_id[:80]

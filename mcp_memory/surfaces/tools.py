@@ -287,10 +287,10 @@ class Tools:
         Without confirm it only says how much would go. With confirm=true the user is asked through the client before
         anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
         app = await self.memory.app()
-        from mcp_memory.surfaces.forget_command import carry_out, wish_of_agent
+        from mcp_memory.surfaces.forget_command import carry_out, request_of_agent
 
-        wish, what = await wish_of_agent(app, grip_id, session_id, match)
-        found = await carry_out(app, wish, dry_run=True)
+        request, what = await request_of_agent(app, grip_id, session_id, match)
+        found = await carry_out(app, request, dry_run=True)
         size = str(found)
         if not confirm:
             return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
@@ -304,10 +304,10 @@ class Tools:
             )
         if answer in ("decline", "cancel"):
             return "The user did not agree, so nothing was erased. Do not ask again unless the user does."
-        grown = await carry_out(app, wish, dry_run=True)
+        grown = await carry_out(app, request, dry_run=True)
         if grown != found:
             return f"It would be {grown} by now, so nothing was erased: call it again."
-        found = await carry_out(app, wish, dry_run=False)
+        found = await carry_out(app, request, dry_run=False)
         return "\n".join([f"Forgot {found}.", *found.remarks(done=True)])
 
 

@@ -11,8 +11,8 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.budget import joined
 from mcp_memory.domain.events import MESSAGES, EventQuery
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
@@ -313,13 +313,13 @@ async def test_a_forgotten_event_leaves_and_what_went_with_it_is_named(tmp_path:
             await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9)), key=lambda node: node.start_ms
         )
         snapshot = await app.contexts.snapshot()
-        found, _ = await app.store.forget(Wish(match="migration guide"), dry_run=False)
+        found, _ = await app.store.forget(ForgetRequest(match="migration guide"), dry_run=False)
         assert found.events == 1
         await app.pipeline.until_idle()
         context = await build(app, since=snapshot)
         after = await app.contexts.snapshot()
         again = await build(app, since=after)
-        await app.store.forget(Wish(session_id="s2"), dry_run=False)
+        await app.store.forget(ForgetRequest(session_id="s2"), dry_run=False)
         await app.pipeline.until_idle()
         day = await build(app, "toc:day:2026-03-04", since=after)
     assert [anchor.partition("@")[0] for anchor in context.removed] == [segments[1].node_id]
@@ -352,12 +352,12 @@ async def test_a_memo_or_session_of_which_something_was_forgotten_is_told_as_cha
         await app.remember("Never on a Friday.", pin=True, project="alpha")
         snapshot = await app.contexts.snapshot()
         assert kinds(await build(app, "session:s1", since=snapshot)) == []
-        await app.store.forget(Wish(match="Never on a Friday"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="Never on a Friday"), dry_run=False)
         changed = await build(app, since=snapshot)
         assert kinds(changed) == [("memo", "memo:alpha")]
         assert "Friday" not in changed.blocks[0].text
         last = (await app.store.events(EventQuery(session_id="s1", types=MESSAGES, last=1)))[0]
-        await app.store.forget(Wish(event_key=last.key), dry_run=False)
+        await app.store.forget(ForgetRequest(event_key=last.key), dry_run=False)
         await app.pipeline.until_idle()
         told = await build(app, "session:s1", since=snapshot)
         assert ("focus", "session:s1") in kinds(told)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.events import MESSAGES, Captured, EventQuery, EventType, Intake, Role
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.inventory import SessionQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.navigate import overview
 from mcp_memory.navigate.work_questions import work_hits
@@ -126,7 +126,7 @@ async def test_what_was_written_last_comes_first_and_what_was_forgotten_is_gone(
         written = await app.store.written_after(before.versions, 10)
         assert {node.level for node in written} == set(Level)
         assert await app.store.written_after((await app.store.position()).versions, 10) == []
-        await app.store.forget(Wish(session_id="s1"), dry_run=False)
+        await app.store.forget(ForgetRequest(session_id="s1"), dry_run=False)
         await app.pipeline.until_idle()
         assert await app.store.session_list(SessionQuery()) == []
         assert await app.store.active_days(None) == []

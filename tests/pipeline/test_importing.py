@@ -13,7 +13,7 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS, jsonl
 from mcp_memory.clients.port import BadLine, Folders, TranscriptState
 from mcp_memory.domain.events import Captured
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
@@ -217,7 +217,7 @@ async def test_a_call_that_was_forgotten_does_not_come_back_in_other_words(
 ) -> None:
     async with memory(tmp_path / "home") as app:
         await load(app, write(tmp_path / "a.jsonl", [call("Bash: dig\nburied gold", first)]))
-        await app.store.forget(Wish(match="buried gold"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="buried gold"), dry_run=False)
         again = await load(app, write(tmp_path / "b.jsonl", [call("Bash: dig\ngold", then, 9)]))
         assert again.events_new == 0
         assert (await load(app, write(tmp_path / "c.jsonl", [call("Bash: mend\ngold", then, 9)]))).events_new == 1

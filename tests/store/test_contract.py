@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Intake, Role, TurnOutline
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.records import Account, Body, Record, record_key
 from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.domain.terms import Within
@@ -340,7 +340,7 @@ async def test_a_record_of_words_that_were_forgotten_meanwhile_is_not_saved(open
         account = await store.account("s1")
         assert account
         sources = await store.events(EventQuery(session_id="s1"))
-        await store.forget(Wish(match="osprey"), dry_run=False)
+        await store.forget(ForgetRequest(match="osprey"), dry_run=False)
         assert not await store.save_record(account, record_of(account, "An osprey."), sources)
         assert await store.save_record(account, record_of(account, "A cache."), sources[:2])
         assert await store.drop_broken_records(account) == 0

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.events import Event, EventQuery, EventType, Intake
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.store.postgres.migrations import steps
 from mcp_memory.store.postgres.store import PostgresStore
 from tests.postgres import new_database
@@ -53,7 +53,7 @@ async def test_a_session_tells_which_one_it_continues_until_that_is_forgotten(op
         await add(store, forked, line("Another thing.", 10, "four"))
         found = {name: await store.continues(name) for name in ("one", "two", "three", "four")}
         assert found == {"one": [], "two": ["one"], "three": ["one"], "four": []}
-        await store.forget(Wish(session_id="one"), dry_run=False)
+        await store.forget(ForgetRequest(session_id="one"), dry_run=False)
         assert await store.continues("two") == await store.continues("three") == []
 
 
@@ -121,7 +121,7 @@ async def test_a_copied_script_is_known_though_an_earlier_version_kept_its_first
     async with opened() as store:
         assert await add(store, stored) == 1
         if forgotten:
-            await store.forget(Wish(session_id="one"), dry_run=False)
+            await store.forget(ForgetRequest(session_id="one"), dry_run=False)
         assert await add(store, copied) == 0
 
 
@@ -153,7 +153,7 @@ async def test_what_was_forgotten_does_not_come_back_through_a_copy(opened: Open
         await add(store, *ORIGINAL)
         if copy_stored:
             await add(store, *RESUMED)
-        await store.forget(Wish(session_id="one"), dry_run=False)
+        await store.forget(ForgetRequest(session_id="one"), dry_run=False)
         await add(store, *RESUMED)
         assert await texts(store, EventQuery()) == ["And the menu red."]
 
@@ -163,13 +163,13 @@ async def test_what_one_person_has_forgotten_another_can_still_tell(opened: Open
         for author, name in (("ada", "one"), ("bob", "two"), ("ada", "three")):
             added = await store.add([Intake(tuple(session(name, "Make it blue.")), "/home/ada/alpha", author=author)])
             assert added == (name != "three")
-            await store.forget(Wish(session_id=name), dry_run=False)
+            await store.forget(ForgetRequest(session_id=name), dry_run=False)
 
 
 async def test_an_event_forgotten_by_its_id_does_not_come_back_through_a_copy(opened: Open) -> None:
     async with opened() as store:
         await add(store, *ORIGINAL)
-        await store.forget(Wish(event_key=ORIGINAL[0].key), dry_run=False)
+        await store.forget(ForgetRequest(event_key=ORIGINAL[0].key), dry_run=False)
         await add(store, *RESUMED)
         assert await texts(store, EventQuery()) == ["Make the footer green.", "And the menu red."]
 

@@ -8,8 +8,8 @@ from datetime import UTC
 import pytest
 
 from mcp_memory.domain.failures import Stage, cut_failure, period_failure, record_failure, segment_failure
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import Stale
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.pipeline.rollup import rollup
@@ -93,7 +93,7 @@ async def test_what_failed_is_gone_with_its_session(opened: Open) -> None:
         await add(store, *talk())
         [account] = await store.accounts_due(LATER, 9)
         await store.set_aside([record_failure(account, ValueError())], LATER, lease.token)
-        await store.forget(Wish(session_id="s1"), dry_run=False)
+        await store.forget(ForgetRequest(session_id="s1"), dry_run=False)
         assert await store.failures() == []
 
 
@@ -107,6 +107,6 @@ async def test_a_segment_that_failed_is_gone_with_the_words_it_was_cut_from(open
         [job] = await store.jobs(9, range(0))
         await store.set_aside([segment_failure(job, ValueError())], LATER, lease.token)
         assert [each.stage for each in await store.failures()] == [Stage.SUMMARY]
-        await store.forget(Wish(match="token cache of app"), dry_run=False)
+        await store.forget(ForgetRequest(match="token cache of app"), dry_run=False)
         assert await store.failures() == []
         assert await store.retry_failures(all_versions=True) == 0

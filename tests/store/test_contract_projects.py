@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from mcp_memory.domain.events import NOTES_CLIENT, EventQuery, Intake
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.projects import ProjectPlace, Wish
+from mcp_memory.domain.projects import ProjectPlace
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.port import Store
@@ -31,7 +32,7 @@ async def test_notes_alone_are_no_sessions_of_a_project(opened: Open) -> None:
         assert [await store.has_sessions(name) for name in ("work", "other")] == [False, False]
         await tell(store, "s1", "/a/work")
         assert await store.has_sessions("work")
-        await store.forget(Wish(session_id="s1"), dry_run=False)
+        await store.forget(ForgetRequest(session_id="s1"), dry_run=False)
         assert not await store.has_sessions("work")
 
 
@@ -140,10 +141,10 @@ async def test_what_is_forgotten_with_a_project_leaves_no_place_behind(opened: O
     async with opened() as store:
         await tell(store, "s1", "/a/work", SHOP)
         await tell(store, "s2", "/b/other", SHOP)
-        _, coverage = await store.forget(Wish(project="shop"), dry_run=True)
+        _, coverage = await store.forget(ForgetRequest(project="shop"), dry_run=True)
         assert coverage.covers(0, "/new", "", "", SHOP)
         assert not coverage.covers(0, "/new", "", "", FORK)
-        await store.forget(Wish(project="shop"), dry_run=False)
+        await store.forget(ForgetRequest(project="shop"), dry_run=False)
         await tell(store, "s3", "/b/other")
         assert [(info.slug, info.places[0].remote) for info in await store.projects()] == [("other", "")]
 

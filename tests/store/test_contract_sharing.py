@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.domain.events import EventQuery, EventType, Intake
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.port import Store
@@ -73,7 +73,7 @@ async def test_one_session_is_shared_or_kept_private_by_itself(opened: Open) -> 
         assert await team(store) == ["two", "two more", "two again"]
         assert [(part.session_id, part.since_ms) for part in await store.shared()] == [("", 0), ("s1", None)]
         # The session goes on after all of it was forgotten, and is as private as before.
-        await store.forget(Wish(session_id="s1"), dry_run=False)
+        await store.forget(ForgetRequest(session_id="s1"), dry_run=False)
         await add(store, said("one anew", 7))
         assert "one anew" not in await team(store)
         await add(store, said("note", 8, session="notes:/x", kind=EventType.NOTE))
@@ -111,9 +111,9 @@ async def test_forgetting_what_was_shared_waits_for_the_server_whatever_was_take
         await store.share(ALPHA, START + MINUTE, dry_run=False)
         await sent(store)
         first, second, *_ = await store.events(EventQuery())
-        await store.forget(Wish(event_key=first.key), dry_run=False)
+        await store.forget(ForgetRequest(event_key=first.key), dry_run=False)
         assert await store.waiting() == NOTHING
-        await store.forget(Wish(event_key=second.key), dry_run=False)
+        await store.forget(ForgetRequest(event_key=second.key), dry_run=False)
         await store.unshare(ALPHA, dry_run=False)
         assert await store.waiting() == Waiting(0, 2, 1)
         keys, forget = await store.to_withdraw(10)
@@ -121,7 +121,7 @@ async def test_forgetting_what_was_shared_waits_for_the_server_whatever_was_take
         left, _ = await store.to_withdraw(10)
         await store.withdrawn(keys, forget=True)
         taken, _ = await store.to_withdraw(10)
-        await store.forget(Wish(match="number 3"), dry_run=False)
+        await store.forget(ForgetRequest(match="number 3"), dry_run=False)
         assert await store.waiting() == Waiting(0, 1, 1)
         # The answer to what was asked before does not say that the server has forgotten it.
         await store.withdrawn(taken, forget=False)
@@ -132,11 +132,11 @@ async def test_what_waits_is_not_sent_once_it_is_forgotten(opened: Open) -> None
     async with opened() as store:
         await add(store, said("one", 1), said("two", 2))
         await store.share(ALPHA, 0, dry_run=False)
-        await store.forget(Wish(match="one"), dry_run=False)
+        await store.forget(ForgetRequest(match="one"), dry_run=False)
         assert await store.waiting() == Waiting(1, 0, 0)
         assert await sent(store) == ["two"]
         await store.share(ALPHA, 0, dry_run=False)
-        await store.forget(Wish(project="alpha"), dry_run=False)
+        await store.forget(ForgetRequest(project="alpha"), dry_run=False)
         await add(store, said("anew", 3))
         assert (await team(store), await store.shared()) == ([], [])
 
@@ -147,7 +147,7 @@ async def test_a_name_that_is_forgotten_goes_from_what_the_server_has(opened: Op
         await add(store, said("one", 1, cwd="/secret/place"))
         await store.share(ALPHA, 0, dry_run=False)
         await sent(store)
-        await store.forget(Wish(match="/secret/place"), dry_run=False)
+        await store.forget(ForgetRequest(match="/secret/place"), dry_run=False)
         assert await store.waiting() == Waiting(1, 1, 0)
         [(_, event)] = await store.to_push(10, LONG)
         assert event.metadata == {}
@@ -183,7 +183,7 @@ async def test_another_server_is_offered_all_and_told_nothing_of_what_the_first_
         await add(store, said("one", 1), said("two", 2))
         await store.share(ALPHA, 0, dry_run=False)
         await sent(store)
-        await store.forget(Wish(match="one"), dry_run=False)
+        await store.forget(ForgetRequest(match="one"), dry_run=False)
         await store.join_team("first")
         assert await store.waiting() == Waiting(0, 0, 1)
         await store.join_team("second")

@@ -16,8 +16,8 @@ import pytest
 
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.failures import segment_failure
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NodeQuery, Revising
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import Rules, SavedCut, busy
 from mcp_memory.domain.terms import Ranked, Standing, Within
 from mcp_memory.domain.toc import Level
@@ -148,7 +148,7 @@ async def test_an_answer_that_comes_after_something_was_forgotten_is_not_kept(op
         await add(store, said("The osprey plan is secret.", 0))
         ledger = store.ledger(StoppedClock(), UTC, 1_000, {})
         assert await ledger.answer("question") is None
-        await store.forget(Wish(match="osprey"), dry_run=False)
+        await store.forget(ForgetRequest(match="osprey"), dry_run=False)
         await ledger.keep("question", "The osprey plan.")
         assert await ledger.answer("question") is None
         await ledger.keep("question", "There is no plan.")
@@ -253,7 +253,7 @@ async def test_a_memory_tells_which_it_is_and_how_far_its_log_reaches(opened: Op
         await add(store, *talk())
         again, further = await other.identity()
         assert (again, further > reached) == (name, True)
-        await store.forget(Wish(match="a"), dry_run=False)
+        await store.forget(ForgetRequest(match="a"), dry_run=False)
         assert (await store.identity())[1] >= further
 
 
@@ -317,11 +317,11 @@ async def test_what_was_forgotten_is_nowhere_and_does_not_come_back(opened: Open
         await add(store, *talk(), secret, *talk("s2", day=1))
         await build(store)
         then = await store.position()
-        assert await store.wished_away(Wish(match="osprey"), 0) == []
-        assert [event.key for event in await store.wished_away(Wish(match="osprey"), 9)] == [secret.key]
-        counted, _ = await store.forget(Wish(match="osprey"), dry_run=True)
+        assert await store.events_to_forget(ForgetRequest(match="osprey"), 0) == []
+        assert [event.key for event in await store.events_to_forget(ForgetRequest(match="osprey"), 9)] == [secret.key]
+        counted, _ = await store.forget(ForgetRequest(match="osprey"), dry_run=True)
         assert len(await store.events(EventQuery())) == 5
-        done, coverage = await store.forget(Wish(match="osprey"), dry_run=False)
+        done, coverage = await store.forget(ForgetRequest(match="osprey"), dry_run=False)
         assert (counted.events, done) == (1, counted)
         assert coverage.covers(LATER, "/home/ada/alpha", "", "an Osprey")
         assert await store.grip(secret.key, 1, 1) is None
@@ -339,17 +339,19 @@ async def test_what_was_forgotten_is_nowhere_and_does_not_come_back(opened: Open
 @pytest.mark.parametrize(
     ("wish", "left"),
     [
-        (Wish(session_id="s1"), ["Two."]),
-        (Wish(project="beta"), ["One."]),
-        (Wish(before_ms=START + 1), ["Two."]),
-        (Wish(event_key=said("Two.", 1, session="s2").key), ["One."]),
+        (ForgetRequest(session_id="s1"), ["Two."]),
+        (ForgetRequest(project="beta"), ["One."]),
+        (ForgetRequest(before_ms=START + 1), ["Two."]),
+        (ForgetRequest(event_key=said("Two.", 1, session="s2").key), ["One."]),
     ],
 )
-async def test_a_session_a_project_a_time_or_an_event_is_forgotten(opened: Open, wish: Wish, left: list[str]) -> None:
+async def test_a_session_a_project_a_time_or_an_event_is_forgotten(
+    opened: Open, wish: ForgetRequest, left: list[str]
+) -> None:
     async with opened() as store:
         await add(store, said("One.", 0), root="/home/ada/alpha")
         await add(store, said("Two.", 1, session="s2"), root="/home/ada/beta")
-        going = [event.text for event in await store.wished_away(wish, 9)]
+        going = [event.text for event in await store.events_to_forget(wish, 9)]
         found, _ = await store.forget(wish, dry_run=False)
         assert (found.events, found.sessions, await texts(store, EventQuery())) == (1, 1, left)
         assert sorted([*going, *left]) == ["One.", "Two."]
@@ -414,7 +416,7 @@ async def test_an_index_with_files_of_its_own_is_told_what_is_new_and_what_is_go
         assert walrus.columns().user == "The walrus sleeps."
         assert len(await store.matches(Ranked([walrus.number], {}, 9), Within(), None, 9)) == 1
         assert await store.matches(Ranked([walrus.number], {}, 9), Within("beta"), None, 9) == []
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await store.index_standing(second.position) is Standing.ERASED
         third = await store.index_changes(second.position, 99)
         assert walrus.number not in third.kept

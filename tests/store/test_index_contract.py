@@ -11,8 +11,8 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings, StoreSettings
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import Node, NodeQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.terms import IndexEntry, Pool, Within, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import ReadStore
@@ -316,7 +316,7 @@ async def test_what_was_forgotten_is_not_found(tmp_path: Path, kind: str) -> Non
         await learn(app, [*conversation(), said("the secret walrus", at(1), session="s2")])
         assert await texts(app, "walrus")
         assert await search(app, "walrus", kinds=LEVELS)
-        await app.store.forget(Wish(match="walrus"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="walrus"), dry_run=False)
         await learn(app, [])
         assert await texts(app, "walrus") == []
         assert await search(app, "walrus") == []

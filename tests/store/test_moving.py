@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.people import Viewer
-from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import StoreBusy, UsageError
 from mcp_memory.store.postgres import migrations
 from mcp_memory.store.postgres.store import PostgresStore
@@ -109,7 +109,7 @@ async def test_what_was_said_forgotten_and_pinned_meanwhile_comes_with_the_next_
         await build(store)
         copy(path, url)
         await add(store, said("A narwhal came by.", 7, session="s4"))
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         await build(store)
         assert copy(path, url).written
         async with PostgresStore.open(url) as server:
@@ -143,7 +143,7 @@ async def test_a_move_after_a_forget_takes_the_words_off_the_server(tmp_path: Pa
         await build(store)
         copy(path, url)
         assert "event" in words_on(url, "walrus")
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         await build(store)
     copy(path, url)
     assert words_on(url, "walrus") == []
@@ -164,7 +164,7 @@ async def test_a_move_after_a_forget_that_breaks_at_a_step_is_completed_by_the_n
         await add(store, *talk(), *talk("s2", 120), said("The walrus has a name nobody may know.", 5, session="s3"))
         await build(store)
         copy(path, url)
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         await build(store)
     owner = migrations if step == "ensure_quarters" else ServerTables
     original = getattr(owner, step)
@@ -195,7 +195,7 @@ async def test_a_file_that_was_copied_to_holds_nothing_of_what_is_forgotten(tmp_
         await build(server)
         copy(url, path)
         assert b"walrus" in path.read_bytes()
-        await server.forget(Wish(match="walrus"), dry_run=False)
+        await server.forget(ForgetRequest(match="walrus"), dry_run=False)
         copy(url, path)
         assert b"walrus" not in path.read_bytes()
         async with file(path) as store:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.events import EventQuery, Intake
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.store.postgres.migrations import steps
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
@@ -49,7 +49,7 @@ async def test_nuls_leave_a_file_when_it_is_upgraded(tmp_path: Path) -> None:
         assert event.source_ids == ("\ufffd",)
         assert await store.known(["walrus", "kite", "token"]) == known
         # The index holds just what it would be told to forget.
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await store.known(["walrus", "kite"]) == {}
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("INSERT INTO search (search) VALUES ('integrity-check')")

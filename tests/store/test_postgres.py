@@ -8,7 +8,7 @@ import threading
 import anyio
 import pytest
 
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
@@ -42,7 +42,7 @@ async def test_nothing_that_was_forgotten_is_left_in_what_plans_are_made_by() ->
         await add(store, said("The seal says nothing.", 99, session="s2"))
         await store.database.run_alone("ANALYZE")
         assert await store.database.value(samples)
-        await store.forget(Wish(match="walrus"), dry_run=False)
+        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await store.scrub() == ""
         assert await store.database.value(samples) == 0
 

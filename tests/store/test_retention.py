@@ -11,8 +11,8 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, StoreSettings
 from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import Node, NodeQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import SettingsError
@@ -123,15 +123,15 @@ async def test_a_rebuild_and_a_forgetting_know_what_is_all_that_is_left(tmp_path
         await app.store.rebuild("UTC")
         await learn(app, [])
         assert told(await all_nodes(app)) == before
-        tried, _ = await app.store.forget(Wish(session_id=DAYS[0]), dry_run=True)
+        tried, _ = await app.store.forget(ForgetRequest(session_id=DAYS[0]), dry_run=True)
         assert (tried.events, tried.summaries) == (0, 1)
-        await app.store.forget(Wish(session_id=DAYS[0]), dry_run=False)
+        await app.store.forget(ForgetRequest(session_id=DAYS[0]), dry_run=False)
         await learn(app, [])
         nodes = await all_nodes(app)
         assert DAYS[0] not in {node.session_id for node in nodes}
         assert not [node for node in nodes if "2025" in node.node_id and "timeout" in str(told([node]))]
         assert {"long", DAYS[1]} <= {node.session_id for node in nodes}
-        await app.store.forget(Wish(session_id="long"), dry_run=False)
+        await app.store.forget(ForgetRequest(session_id="long"), dry_run=False)
         await learn(app, [])
         nodes = await all_nodes(app)
         assert not [node for node in nodes if "2025" in node.node_id]

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.events import Event, EventQuery, Intake
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.inventory import SessionQuery
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.people import ADMIN, MEMBER, READER, AuditRow, Viewer
-from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import NotAllowed, NotFound, UsageError
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.postgres.viewing import GUARDED, guarded
@@ -137,7 +137,7 @@ async def test_nothing_is_written_through_what_a_member_sees() -> None:
         seen = store.seen_by(ADA)
         for attempt in (
             lambda: seen.add([]),
-            lambda: seen.forget(Wish(session_id="s1"), dry_run=False),
+            lambda: seen.forget(ForgetRequest(session_id="s1"), dry_run=False),
             lambda: seen.rename("alpha", "omega"),
             lambda: seen.merge("alpha", "alpha"),
             lambda: seen.rebuild("UTC"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sql.store import index_all
 from mcp_memory.surfaces.forget_command import carry_out
@@ -26,14 +26,14 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
         await app.pipeline.compactor.compact("s1", force=True)
         for table, column in (("node_version", "title"), ("bullet", "text"), ("compaction", "summary")):
             await database_of(app).write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
-        promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
+        promised = await carry_out(app, ForgetRequest(match=SECRET), dry_run=True)
         assert (promised.found.events, promised.anything) == (0, True)
         await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
         await database_of(app).write(index_all)
-        assert await carry_out(app, Wish(match=SECRET), dry_run=False) == promised
+        assert await carry_out(app, ForgetRequest(match=SECRET), dry_run=False) == promised
         assert traces(tmp_path) == []
         assert len(await all_nodes(app)) == 5
-        assert (await carry_out(app, Wish(match=SECRET), dry_run=True)).anything is False
+        assert (await carry_out(app, ForgetRequest(match=SECRET), dry_run=True)).anything is False
 
 
 async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_p
             [(1, "nobody", "/x", "", json.dumps({"session_id": "s1", "prompt": "Mend it.", "name": ""}))]
         )
         (key,) = [key for (key,) in await database_of(app).fetch("SELECT key FROM event")]
-        found = await carry_out(app, Wish(event_key=key), dry_run=True)
+        found = await carry_out(app, ForgetRequest(event_key=key), dry_run=True)
         assert (found.found.events, found.found.inbox) == (1, 0)
 
 
@@ -72,7 +72,7 @@ async def test_what_is_there_again_after_the_run_is_told(tmp_path: Path, monkeyp
             await until_idle(app)
 
         monkeypatch.setattr("mcp_memory.surfaces.forget_command.until_idle", meanwhile)
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         assert "there are 1 events of 1 sessions again" in "\n".join(done.remarks(done=True))
 
 
@@ -88,8 +88,8 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
                 said("Mend the fence.", "2026-03-02T09:01:00Z", project=PROJECT, metadata=facts),
             ],
         )
-        promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        promised = await carry_out(app, ForgetRequest(match=SECRET), dry_run=True)
+        done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         assert promised == done
         assert (done.found.events, done.found.cleared, done.found.names) == (1, 1, (f"project {PROJECT}",))
         rows = await database_of(app).fetch("SELECT text, metadata FROM event")
@@ -97,7 +97,7 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
             ("Mend the fence.", {"branch": "main", "files": ["b.py"]})
         ]
         assert await tables_with_words(app) == {"project", "brief"}  # a brief stands under its project's name
-        await carry_out(app, Wish(project=PROJECT), dry_run=False)
+        await carry_out(app, ForgetRequest(project=PROJECT), dry_run=False)
     assert traces(tmp_path) == []
 
 
@@ -131,5 +131,5 @@ async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
             await app.inbox.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
         app.settings.spool.mkdir()
         (app.settings.spool / "1-1-a.unreadable").write_text(json.dumps({"payload": json.dumps({"x": written})})[1:])
-        done = await carry_out(app, Wish(match=asked), dry_run=False)
+        done = await carry_out(app, ForgetRequest(match=asked), dry_run=False)
         assert (done.found.events, done.found.inbox) == (1, 3)

@@ -17,7 +17,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.domain.events import Intake
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
@@ -125,17 +125,17 @@ async def tables_with_words(app: App) -> set[str]:
     return found
 
 
-WISHES = {
-    "session": Wish(session_id=SESSION),
-    "project": Wish(project=PROJECT),
-    "before": Wish(before_ms=SOME_TIME),
-    "match": Wish(match=SECRET.title()),
+REQUESTS = {
+    "session": ForgetRequest(session_id=SESSION),
+    "project": ForgetRequest(project=PROJECT),
+    "before": ForgetRequest(before_ms=SOME_TIME),
+    "match": ForgetRequest(match=SECRET.title()),
 }
 INDEXES = ["fts5", pytest.param("whoosh", marks=needs_whoosh)]
 
 
 @pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("option", WISHES)
+@pytest.mark.parametrize("option", REQUESTS)
 async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path, option: str, index: str) -> None:
     async with indexed(tmp_path, index) as app:
         # A project's own name goes with the project, or with its last event that is matched.
@@ -148,8 +148,8 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
         }
         files = {*(Path(name).name for name in COPIES), "mcp-memory.log", "mcp-memory.log.1"}
         assert {*files, "1-1-a.json", "2-1-b.json.tmp", "3-1-c.unreadable"} < set(traces(tmp_path))
-        promised = await carry_out(app, WISHES[option], dry_run=True)
-        done = await carry_out(app, WISHES[option], dry_run=False)
+        promised = await carry_out(app, REQUESTS[option], dry_run=True)
+        done = await carry_out(app, REQUESTS[option], dry_run=False)
         assert promised == done
         assert (done.found.events, done.found.sessions, done.found.inbox, done.unscrubbed) == (len(TALK), 1, 4, "")
         assert await tables_with_words(app) == set()
@@ -169,7 +169,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
             await app.inbox.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
         await app.pipeline.until_idle()
         hits, _ = await app.answers.search(SECRET, "*")
-        wish = Wish(event_key=await key_of(app, hits.hits[0].event_ids[0]))
+        wish = ForgetRequest(event_key=await key_of(app, hits.hits[0].event_ids[0]))
         promised = await carry_out(app, wish, dry_run=True)
         done = await carry_out(app, wish, dry_run=False)
         assert promised == done
@@ -188,7 +188,7 @@ async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_
         with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as reader:
             reader.execute("BEGIN")
             assert reader.execute("SELECT count(*) FROM event WHERE text LIKE ?", (f"%{SECRET}%",)).fetchone() == (1,)
-            done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+            done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
             assert "is still reading" in "\n".join(done.remarks(done=True))
             assert traces(tmp_path)
         # Its own loop finishes the job.
@@ -209,7 +209,7 @@ async def test_the_next_program_that_opens_the_memory_finishes_what_a_reader_del
         reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchone()
-        assert (await carry_out(app, Wish(match=SECRET), dry_run=False)).unscrubbed
+        assert (await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)).unscrubbed
     async with memory(tmp_path):
         assert traces(tmp_path)
     reader.close()
@@ -251,7 +251,7 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
             client.write("assistant", "u2", 0.04, [{"type": "text", "text": f"The {SECRET} is blue."}])
             client.fire("SessionEnd", reason="other")
             await app.pipeline.until_idle()
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         assert done.found.events == 1
         client.write("assistant", "u2", 0.04, [{"type": "text", "text": f"The {SECRET} is blue."}])
         client.write("assistant", "u3", 0.05, [{"type": "text", "text": "The sky is, too."}])
@@ -270,7 +270,7 @@ async def test_the_same_words_said_later_are_remembered(tmp_path: Path) -> None:
     async with memory(client.home) as app:
         client.fire("Stop", last_assistant_message=f"The {SECRET} is blue.")
         await app.pipeline.until_idle()
-        await carry_out(app, Wish(match=SECRET), dry_run=False)
+        await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         client.write("assistant", "u2", 900.0, [{"type": "text", "text": f"The {SECRET} is blue."}])
         client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
@@ -291,7 +291,7 @@ async def test_who_is_at_work_on_forgotten_words_cannot_write_what_came_of_them(
 async def carry_out_elsewhere(home: Path) -> None:
     async with memory(home) as other:
         other.pipeline.lease.holder = "elsewhere:1"  # type: ignore[attr-defined]
-        await carry_out(other, Wish(match=SECRET), dry_run=False)
+        await carry_out(other, ForgetRequest(match=SECRET), dry_run=False)
 
 
 async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_back(
@@ -318,7 +318,7 @@ async def test_what_was_forgotten_is_told_though_the_disk_is_full_afterwards(tmp
         await filled(app)
         full = "BEFORE INSERT ON segment BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         await database_of(app).write(Transaction.run, f"CREATE TRIGGER full {full}")
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         assert (done.found.events, done.unscrubbed) == (1, "nothing can be written just now")
         await database_of(app).write(Transaction.run, "DROP TRIGGER full")
     async with memory(tmp_path) as app:
@@ -334,7 +334,7 @@ async def test_a_reader_that_was_reset_reads_on_and_tells_nothing_twice(tmp_path
         client.write("assistant", "u2", 0.02, [use])
         client.fire("Stop")
         await app.pipeline.until_idle()
-        assert (await carry_out(app, Wish(session_id="session-1"), dry_run=False)).found.events == 2
+        assert (await carry_out(app, ForgetRequest(session_id="session-1"), dry_run=False)).found.events == 2
         client.write("user", "u3", 0.03, [{"type": "tool_result", "tool_use_id": "t1", "content": "31"}])
         client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
@@ -349,7 +349,7 @@ async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         before = {
             path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db-shm"
         }
-        for wish in WISHES.values():
+        for wish in REQUESTS.values():
             assert (await carry_out(app, wish, dry_run=True)).found.events == len(TALK)
         after = {path: path.read_bytes() for path in before if path.exists()}
         assert {path for path in before if after.get(path) != before[path] and not path.name.endswith("-shm")} == set()
@@ -358,7 +358,7 @@ async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
-        await carry_out(app, Wish(match=SECRET), dry_run=False)
+        await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
         hits, _ = await app.answers.search("mobile app refreshes", "alpha")
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
@@ -376,14 +376,14 @@ async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotte
             "file": "1",
         }
         await app.inbox.settle(checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
-        await carry_out(app, Wish(project=f"{SECRET}.app"), dry_run=False)
+        await carry_out(app, ForgetRequest(project=f"{SECRET}.app"), dry_run=False)
         assert await tables_with_words(app) == set()
 
 
 async def test_a_later_import_does_not_bring_it_back(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
-        await carry_out(app, Wish(session_id="s1"), dry_run=False)
+        await carry_out(app, ForgetRequest(session_id="s1"), dry_run=False)
         assert (await app.store.counts()).sessions == 1
         assert await tell(app, [*conversation("2026-03-02"), said("Something new.", "2026-03-05T09:00:00Z")]) == 1
 
@@ -397,7 +397,7 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
             await app.inbox.post([(1, "nobody", "", name, payload)])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
-        for wish in (Wish(session_id="s1"), Wish(project="s1")):
+        for wish in (ForgetRequest(session_id="s1"), ForgetRequest(project="s1")):
             found = await carry_out(app, wish, dry_run=True)
             assert (found.found.events, found.found.inbox) == (1, 1)
 
@@ -411,7 +411,9 @@ async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_o
             await app.inbox.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
-        assert [(await carry_out(app, Wish(project=name), dry_run=True)).found.inbox for name in ("shop", "barn")] == [
+        assert [
+            (await carry_out(app, ForgetRequest(project=name), dry_run=True)).found.inbox for name in ("shop", "barn")
+        ] == [
             1,
             2,
         ]

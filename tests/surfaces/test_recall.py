@@ -14,8 +14,8 @@ import pytest
 
 from mcp_memory.app import open_app
 from mcp_memory.config import Recall, Settings
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.handed import Handed, HandedQuery
-from mcp_memory.domain.projects import Wish
 from mcp_memory.navigate.overview import recalled, recalled_totals
 from mcp_memory.surfaces.forget_command import carry_out, key_of
 from tests.surfaces.client import GRIP, Era, ask, connected, read, refused
@@ -223,7 +223,7 @@ async def test_forgetting_takes_what_was_noted_of_it(settings: Settings) -> None
     )
     async with open_app(settings) as app:
 
-        async def left(wish: Wish) -> list[int]:
+        async def left(wish: ForgetRequest) -> list[int]:
             found = (await carry_out(app, wish, dry_run=True)).found.handed
             before = await app.inbox.handed(HandedQuery())
             done = await carry_out(app, wish, dry_run=False)
@@ -232,12 +232,12 @@ async def test_forgetting_takes_what_was_noted_of_it(settings: Settings) -> None
             assert len(before) - len(after) == found
             return [row.id for row in after][::-1]
 
-        assert await left(Wish(match="project nightjar")) == [1, 3, 4, 5, 6]
-        assert await left(Wish(event_key=await key_of(app, grip))) == [4, 5, 6]
-        assert await left(Wish(session_id="tidepool-api-01")) == [6]
+        assert await left(ForgetRequest(match="project nightjar")) == [1, 3, 4, 5, 6]
+        assert await left(ForgetRequest(event_key=await key_of(app, grip))) == [4, 5, 6]
+        assert await left(ForgetRequest(session_id="tidepool-api-01")) == [6]
         await app.inbox.note_handed(replace(kept, root="", label="tidepool-api"), (), ("", ""))
-        assert await left(Wish(project="tidepool-api")) == [6]
-        assert await left(Wish(before_ms=now + 1)) == []
+        assert await left(ForgetRequest(project="tidepool-api")) == [6]
+        assert await left(ForgetRequest(before_ms=now + 1)) == []
 
 
 def test_the_command_tells_what_was_handed_over_and_what_came_of_it(shell: Shell, sample_home: Path) -> None:

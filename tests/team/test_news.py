@@ -8,7 +8,7 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.capture.inbox import read_brief
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.team.asking import AskedTeam, TeamKnown
 from tests.surfaces.team_server import NOW, reachable, team_server
@@ -46,7 +46,7 @@ async def test_the_brief_has_two_lines_of_what_others_did_and_none_of_ones_own(t
             assert app.pipeline.compactor.tokens.count(brief(app)) <= app.settings.brief.budget_tokens
 
             # What is to be forgotten here is not left in what was heard of others.
-            await carry_out(app, Wish(match="card numbers"), dry_run=False)
+            await carry_out(app, ForgetRequest(match="card numbers"), dry_run=False)
             assert "card numbers" not in brief(app) + str(TeamKnown.load(settings))
             await learn_news(app)
 

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import EventQuery
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.errors import LeaseLost, TeamDenied, TeamRefused, TeamUnreachable
 from mcp_memory.store.postgres import team as team_store
 from mcp_memory.store.sharing_port import Chosen, Waiting
@@ -224,7 +224,7 @@ async def test_what_was_forgotten_is_forgotten_again_by_a_server_that_was_restor
         await sharing(ada, *talk())
         await ada.pusher.push()
         dumped = await desk.store.events(EventQuery())
-        await ada.app.store.forget(Wish(match="says 3"), dry_run=False)
+        await ada.app.store.forget(ForgetRequest(match="says 3"), dry_run=False)
         await ada.pusher.push()
         for table in ("forgotten", "forgotten_words"):
             await desk.store.database.write(Transaction.run, f"DELETE FROM {table}")
@@ -254,14 +254,14 @@ async def test_what_is_forgotten_here_is_forgotten_there_even_while_it_is_on_its
     async with team_server(tmp_path / "server") as desk, laptop(tmp_path / "ada", desk) as ada:
         await sharing(ada, *talk(3))
         await ada.pusher.push()
-        await ada.app.store.forget(Wish(match="says 1"), dry_run=False)
+        await ada.app.store.forget(ForgetRequest(match="says 1"), dry_run=False)
         assert await ada.pusher.push() == Pushed(withdrawn=1)
         assert [text for _, text in await there(desk)] == ["s1 says 0", "s1 says 2"]
         # A portion that was under way when its event was forgotten arrives after the server was told.
         await ada.say(said("s1 says secret", "2026-03-02T13:00:00Z"))
         [(_, event)] = await ada.app.store.to_push(9, 9999)
         late = pushing.packed([event], {})
-        await ada.app.store.forget(Wish(match="secret"), dry_run=False)
+        await ada.app.store.forget(ForgetRequest(match="secret"), dry_run=False)
         assert await ada.pusher.push() == Pushed(withdrawn=1)
         async with desk.client("ada") as client:
             told = await client.post("/team/push", content=late, headers={"content-encoding": "gzip"})
@@ -354,7 +354,7 @@ async def test_of_several_processes_one_sends(tmp_path: Path) -> None:
             async def slow(request: httpx2.Request) -> httpx2.Response:
                 await meanwhile()
                 # Forgetting does not let another process send beside this one.
-                await ada.app.store.forget(Wish(match="says 5"), dry_run=False)
+                await ada.app.store.forget(ForgetRequest(match="says 5"), dry_run=False)
                 await meanwhile()
                 ada.line.handle_async_request = real  # type: ignore[method-assign]
                 return await real(request)

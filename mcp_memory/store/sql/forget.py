@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.failures import Stage
-from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
+from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
@@ -71,7 +71,7 @@ _EMPTY = f"""
     SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)
       AND NOT EXISTS (SELECT 1 FROM segment WHERE session = s.id AND start_ms < {KEPT} AND node IS NOT NULL)
 """
-#: Segments whose events are no longer kept, which a wish takes by their session, project or time.
+#: Segments whose events are no longer kept, which a request takes by their session, project or time.
 _RETIRED = f"""
     SELECT g.key, n.id, n.key, n.project FROM segment g JOIN session s ON s.id = g.session
     JOIN project p ON p.id = s.project JOIN node n ON n.id = g.node WHERE g.start_ms < {KEPT} AND {{where}}
@@ -103,60 +103,62 @@ class _Gone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that a wish takes: events, events to clear; and names that stay."""
+    """All that a request takes: events, events to clear; and names that stay."""
 
-    coverage: Coverage
+    scope: ForgetScope
     events: list[_Gone]
     bearing: list[_Gone]
     names: tuple[str, ...] = ()
     summaries: int = 0
 
     @property
-    def told(self) -> tuple[Forgotten, Coverage]:
+    def told(self) -> tuple[ForgetCounts, ForgetScope]:
         sessions = {event.session for event in self.events}
         counts = (len(self.events), len(sessions), 0, len(self.bearing), self.names, self.summaries)
-        return Forgotten(*counts), self.coverage
+        return ForgetCounts(*counts), self.scope
 
 
-def condition(wish: Wish) -> tuple[str, Any]:
-    """Which events a wish takes, as a clause of SQL and its value."""
+def condition(request: ForgetRequest) -> tuple[str, Any]:
+    """Which events a request takes, as a clause of SQL and its value."""
     choices = {
-        "s.session_id = ?": wish.session_id,
-        "e.key = ?": wish.event_key,
-        "p.slug = ?": wish.project,
-        "e.timestamp_ms < ?": wish.before_ms,
-        "holds(e.text, ?)": None if wish.match is None else same_letters(wish.match),
+        "s.session_id = ?": request.session_id,
+        "e.key = ?": request.event_key,
+        "p.slug = ?": request.project,
+        "e.timestamp_ms < ?": request.before_ms,
+        "holds(e.text, ?)": None if request.match is None else same_letters(request.match),
     }
     chosen, *more = [(clause, value) for clause, value in choices.items() if value is not None]
     if more:
-        raise ValueError("forget takes one wish at a time")
+        raise ValueError("forget takes one request at a time")
     return chosen
 
 
-def find(tx: Transaction, wish: Wish) -> _Found:
+def find(tx: Transaction, request: ForgetRequest) -> _Found:
     """What forgetting would take."""
-    where, value = condition(wish)
+    where, value = condition(request)
     events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
-    known = tx.fetch(_PLACES) if wish.project is not None else []
-    own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
-    words = [(event.session_id, event.text.strip()) for event in events if wish.event_key is not None]
-    named = frozenset(filter(None, (wish.session_id, *(event.session_id for event in events))))
+    known = tx.fetch(_PLACES) if request.project is not None else []
+    own, others = (
+        frozenset(root for root, slug in known if (slug == request.project) is ours) for ours in (True, False)
+    )
+    words = [(event.session_id, event.text.strip()) for event in events if request.event_key is not None]
+    named = frozenset(filter(None, (request.session_id, *(event.session_id for event in events))))
     keys = _beginnings(tx, events)
-    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named, keys)
-    if wish.match is None:
-        return _Found(coverage, events, [], summaries=len(_retired(tx, wish)))
+    scope = ForgetScope(request, own, others, frozenset(pair for pair in words if pair[1]), named, keys)
+    if request.match is None:
+        return _Found(scope, events, [], summaries=len(_retired(tx, request)))
     bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
     gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT max(s.session_id) {} WHERE s.id = ?")}
     gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT max(p.slug) {} WHERE p.id = ?")}
     names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
-    return _Found(coverage, events, bearing, names, summaries)
+    return _Found(scope, events, bearing, names, summaries)
 
 
-def _retired(tx: Transaction, wish: Wish) -> list[Row]:
-    """The segments of the wish that are all that is left of what was said."""
-    choices = {"s.session_id = ?": wish.session_id, "p.slug = ?": wish.project, "g.end_ms < ?": wish.before_ms}
+def _retired(tx: Transaction, request: ForgetRequest) -> list[Row]:
+    """The segments of the request that are all that is left of what was said."""
+    choices = {"s.session_id = ?": request.session_id, "p.slug = ?": request.project, "g.end_ms < ?": request.before_ms}
     given = [(where, value) for where, value in choices.items() if value is not None]
     return [row for where, value in given for row in tx.fetch(_RETIRED.format(where=where), (value,))]
 
@@ -177,8 +179,8 @@ def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:
     return [name for number, name, count in rows if count == counts[number]]
 
 
-def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
-    return _erase(tx, find(tx, wish), wish)
+def forget(tx: Transaction, request: ForgetRequest) -> tuple[ForgetCounts, ForgetScope]:
+    return _erase(tx, find(tx, request), request)
 
 
 def own_key(author: str, key: bytes) -> bytes:
@@ -186,7 +188,7 @@ def own_key(author: str, key: bytes) -> bytes:
     return event_key(author, "", f"forgotten {key.hex()}")
 
 
-def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, returning: bool = False) -> Forgotten:
+def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, returning: bool = False) -> ForgetCounts:
     """Forget these events, of someone's sessions or of anyone's; if they may be `returning`, without a mark."""
     whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
     if author is not None and not returning:
@@ -197,26 +199,28 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
         part = keys[start : start + _CHUNK]
         where = f"e.key IN ({marks(part)}) {whose}"
         events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (*part, *values))]
-    wish = Wish(event_key=b"")
+    request = ForgetRequest(event_key=b"")
     if not events:
-        return Forgotten(0, 0)
-    return _erase(tx, _Found(Coverage(wish), events, []), wish, returning=returning)[0]
+        return ForgetCounts(0, 0)
+    return _erase(tx, _Found(ForgetScope(request), events, []), request, returning=returning)[0]
 
 
-def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = False) -> tuple[Forgotten, Coverage]:
+def _erase(
+    tx: Transaction, found: _Found, request: ForgetRequest, *, returning: bool = False
+) -> tuple[ForgetCounts, ForgetScope]:
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     # Who sends to a team's server writes nothing, and must go on alone: it tells the server next of what goes.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0 WHERE name <> 'push'")
     forget_records(tx, [event.number for event in touched])
-    _drop_found_segments(tx, _retired(tx, wish))
+    _drop_found_segments(tx, _retired(tx, request))
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     if not returning:
         _mark_forgotten(tx, found.events)
     _drop_events(tx, found.events)
     note_cleared(tx, [event.number for event in found.bearing])
-    if wish.match is not None:
-        sought = same_letters(wish.match)
+    if request.match is not None:
+        sought = same_letters(request.match)
         for event in found.bearing:
             values = [_without(json.loads(text), sought) for text in (event.metadata, event.source_ids)]
             clear = [json.dumps(value, ensure_ascii=False) for value in values]
@@ -233,7 +237,7 @@ def _erase(tx: Transaction, found: _Found, wish: Wish, *, returning: bool = Fals
     tx.run("INSERT INTO dirty_brief (project) SELECT id FROM project WHERE TRUE ON CONFLICT DO NOTHING")
     tx.run("UPDATE dirty_compaction SET failed = ''")
     tx.run("DELETE FROM llm_answer")
-    _drop_empty(tx, wish)
+    _drop_empty(tx, request)
     note_erasure(tx)
     tx.tidy_index()
     return found.told
@@ -353,7 +357,7 @@ def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]
     )
 
 
-def _drop_empty(tx: Transaction, wish: Wish) -> None:
+def _drop_empty(tx: Transaction, request: ForgetRequest) -> None:
     """Sessions of which nothing is left, and a project that was to be forgotten or bears the text in its name."""
     tx.keep_counting("session")
     empty = tx.fetch(_EMPTY, ())
@@ -370,10 +374,10 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         tx.run(f"DELETE FROM continued WHERE origin IN ({marks(sessions)})", sessions)
         tx.run(f"DELETE FROM continued WHERE session_id IN ({marks(names)})", names)
         tx.run(f"DELETE FROM session WHERE id IN ({marks(sessions)})", sessions)
-    where, value = "slug = ?1", wish.project
-    if wish.match is not None:
+    where, value = "slug = ?1", request.project
+    if request.match is not None:
         where = "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))"
-        value = same_letters(wish.match)
+        value = same_letters(request.match)
     unused = f"SELECT id FROM project p WHERE {where} AND NOT EXISTS (SELECT 1 FROM session WHERE project = p.id)"
     for (project,) in tx.fetch(unused, (value,)):
         remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,))])

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from datetime import date
 
 from mcp_memory.domain.events import NOTES_CLIENT, USER_TITLE, Event
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
 from mcp_memory.domain.nodes import Node
-from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sql.database import Reads, marks
 from mcp_memory.store.sql.forget import condition
@@ -166,8 +166,8 @@ class OverviewPart:
         events = (*reversed(earlier[:before]), *later[:after])
         return Stretch(events, len(earlier) > before, len(later) > after)
 
-    async def wished_away(self, wish: Wish, limit: int, offset: int = 0) -> list[Event]:
-        where, value = condition(wish)
+    async def events_to_forget(self, request: ForgetRequest, limit: int, offset: int = 0) -> list[Event]:
+        where, value = condition(request)
         # Which they are is told by the indexes; only those of the page are read.
         linked = EVENTS[EVENTS.index(" FROM event e") :]
         numbers = f"SELECT e.id{linked} WHERE {where} ORDER BY e.id LIMIT ? OFFSET ?"

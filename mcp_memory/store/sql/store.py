@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.failures import Stage
+from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
-from mcp_memory.domain.projects import Claim, Coverage, Forgotten, Wish
+from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.toc import Level
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
@@ -106,12 +107,14 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
     async def rebuild(self, timezone: str) -> None:
         await self._database.write_alone(start_anew, timezone)
 
-    async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
+    async def forget(self, request: ForgetRequest, *, dry_run: bool) -> tuple[ForgetCounts, ForgetScope]:
         if dry_run:
-            return await self._database.read_as_transaction(lambda tx: find(tx, wish).told)
-        return await self._database.write_alone(forget, wish)
+            return await self._database.read_as_transaction(lambda tx: find(tx, request).told)
+        return await self._database.write_alone(forget, request)
 
-    async def forget_events(self, keys: Sequence[bytes], author: str | None, *, returning: bool = False) -> Forgotten:
+    async def forget_events(
+        self, keys: Sequence[bytes], author: str | None, *, returning: bool = False
+    ) -> ForgetCounts:
         return await self._database.write_alone(forget_events, keys, author, returning)
 
     async def pin(self, key: bytes, pinned: bool) -> bool:

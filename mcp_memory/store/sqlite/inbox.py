@@ -21,8 +21,9 @@ import anyio
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.failures import Pause
+from mcp_memory.domain.forget import ForgetScope
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
-from mcp_memory.domain.projects import Coverage, PlaceName
+from mcp_memory.domain.projects import PlaceName
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local, Payload
 from mcp_memory.store.sql.database import ERASURES, Row, Transaction, note_erasure
@@ -179,17 +180,17 @@ class SqliteInbox:
 
         await (await self.database()).write(write)
 
-    async def forget(self, coverage: Coverage, *, dry_run: bool) -> Local:
+    async def forget(self, scope: ForgetScope, *, dry_run: bool) -> Local:
         database = await self.database()
 
         def found(tx: Transaction) -> tuple[list[int], list[int]]:
-            return _covered(tx.fetch(_PAYLOADS), coverage), _handed_covered(tx, coverage)
+            return _covered(tx.fetch(_PAYLOADS), scope), _handed_covered(tx, scope)
 
         def write(tx: Transaction) -> Local:
             payloads, answers = found(tx)
             tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in payloads])
             tx.run_many("DELETE FROM handed WHERE id = ?", [(number,) for number in answers])
-            _reset_readers(tx, coverage)
+            _reset_readers(tx, scope)
             tx.run("DELETE FROM brief")
             note_erasure(tx)
             return Local(len(payloads), len(answers))
@@ -237,19 +238,19 @@ class SqliteInbox:
         return await (await self.database()).scrub(wait_ms)
 
 
-def _covered(rows: Iterable[Row], coverage: Coverage) -> list[int]:
-    return [number for number, *payload in rows if coverage.covers(*payload)]
+def _covered(rows: Iterable[Row], scope: ForgetScope) -> list[int]:
+    return [number for number, *payload in rows if scope.covers(*payload)]
 
 
-def _reset_readers(tx: Transaction, coverage: Coverage) -> None:
+def _reset_readers(tx: Transaction, scope: ForgetScope) -> None:
     """Let go of what readers of transcripts keep: ids, and directories. They find it again in their files, silently."""
-    names = set(coverage.sessions)
-    for place in coverage.places:
+    names = set(scope.sessions)
+    for place in scope.places:
         # Clients also write it with a hyphen for each other character, in the path of a transcript that was set aside.
         names |= {json.dumps(place, ensure_ascii=False)[1:-1], re.sub("[^A-Za-z0-9]", "-", place)}
     for name, position in tx.fetch("SELECT name, position FROM checkpoint WHERE name LIKE 'transcript:%'"):
         held = [one for one in names if one in position]
-        if any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in held) or coverage.is_in(position):
+        if any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in held) or scope.is_in(position):
             saved = json.loads(position)
             told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
             fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
@@ -288,11 +289,11 @@ def _count_handed(
     return [HandedTotal(*row) for row in connection.execute(_HANDED_TOTALS.format(where=where), (since_ms, *values))]
 
 
-def _handed_covered(tx: Transaction, coverage: Coverage) -> list[int]:
-    """The rows that a wish to forget takes."""
+def _handed_covered(tx: Transaction, scope: ForgetScope) -> list[int]:
+    """The rows that a request to forget takes."""
     told = tx.fetch(f"SELECT {_HANDED} FROM handed")
     rows = map(_handed, told)
-    return [row.id for row in rows if row.falls_under(coverage)]
+    return [row.id for row in rows if row.falls_under(scope)]
 
 
 def _handed(row: Row) -> Handed:

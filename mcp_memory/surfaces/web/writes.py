@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from mcp_memory.domain.events import Event, EventQuery, EventType
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind
-from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, wish_of
+from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, request_from
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
 from mcp_memory.surfaces.web.form_data import FORM_BYTES, read_form
@@ -102,9 +102,9 @@ async def note(site: Site, request: Request) -> Response:
             # The new one first: whoever is interrupted here has both, and loses nothing.
             await app.remember(text, pinned, event.project, str(event.metadata.get("kind", Kind.NOTE)))
             if app.viewer:
-                await carry_out(app, Wish(event_key=event.key), dry_run=False)
+                await carry_out(app, ForgetRequest(event_key=event.key), dry_run=False)
             else:
-                await app.store.forget(Wish(event_key=event.key), dry_run=False)
+                await app.store.forget(ForgetRequest(event_key=event.key), dry_run=False)
                 await app.inbox.drop_all()
     except (UsageError, NotFound) as error:
         if not (text and text.strip()):
@@ -132,16 +132,16 @@ async def forget(site: Site, request: Request) -> Response:
     data: Data = {"title": "Forget", "given": given, "projects": await app.store.slugs(), "found": None, "done": ""}
     if not given:
         return await site.page(request, "forget.html", data)
-    wish = await wish_of(app, **given)
-    found = await carry_out(app, wish, dry_run=True)
+    wanted = await request_from(app, **given)
+    found = await carry_out(app, wanted, dry_run=True)
     data["changed"] = bool(form) and form.get("seen") != _size(found)
     if form and not data["changed"]:
-        gone = await carry_out(app, wish, dry_run=False)
+        gone = await carry_out(app, wanted, dry_run=False)
         app.pipeline.wake.set()
         data |= {"done": f"Forgot {gone}.", "remarks": gone.remarks(done=True)}
         return await site.page(request, "forget.html", data)
     offset = asked.number("offset", 100_000_000)
-    events = await own_part(app).wished_away(wish, _EVENTS + 1, offset)
+    events = await own_part(app).events_to_forget(wanted, _EVENTS + 1, offset)
     data |= {
         "found": str(found) if found.anything else "",
         "seen": _size(found),

@@ -13,8 +13,8 @@ import pytest
 
 from mcp_memory.capture import inbox
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.domain.forget import ForgetRequest, ForgetScope
 from mcp_memory.domain.handed import Handed, HandedQuery
-from mcp_memory.domain.projects import Coverage, Wish
 from mcp_memory.errors import LeaseLost, StoreCorrupt
 from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS
 from mcp_memory.store.sqlite import repair
@@ -87,7 +87,7 @@ async def test_another_memory_has_transcripts_read_anew(tmp_path: Path) -> None:
 async def test_what_was_made_before_something_was_forgotten_is_not_written_after(tmp_path: Path) -> None:
     async with memory(tmp_path) as app, memory(tmp_path) as other:
         await app.inbox.begin()
-        await other.inbox.forget(Coverage(Wish(match="kite")), dry_run=False)
+        await other.inbox.forget(ForgetScope(ForgetRequest(match="kite")), dry_run=False)
         for late in (app.inbox.keep({"/home/ada": "The kite."}, 1), app.inbox.post([row(1)])):
             with pytest.raises(LeaseLost):
                 await late

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("whoosh")
 
 from mcp_memory.app import App
-from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.errors import SettingsError
 from mcp_memory.store.whoosh import index, writer
@@ -99,7 +99,7 @@ async def test_forgotten_words_leave_the_files(tmp_path: Path) -> None:
         await learn(app, [*conversation(), walrus()])
         await learn(app, conversation("2026-03-09", "s3"))
         assert holding(tmp_path / "whoosh", b"walru")
-        await app.store.forget(Wish(match="walrus"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await state(app) == "holds what was erased"
         assert await found(app, "walrus") == []
         await learn(app, [])
@@ -115,7 +115,7 @@ async def test_forgetting_is_spread_over_commits_that_are_bounded(
         for day in range(1, 5):
             await tell(app, [walrus(day, f"w{day}"), *conversation(f"2026-03-0{day}", f"s{day}")])
             await catch_up(app)
-        await app.store.forget(Wish(match="walrus"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await app.index.catch_up()
         assert await state(app) == "holds what was erased"
         await catch_up(app)
@@ -133,7 +133,7 @@ async def test_what_was_erased_while_it_was_read_goes_again(tmp_path: Path, monk
 
         async def forgotten_meanwhile(*given: Any) -> Any:
             found = await index_changes(*given)
-            await app.store.forget(Wish(match="walrus"), dry_run=False)
+            await app.store.forget(ForgetRequest(match="walrus"), dry_run=False)
             return found
 
         monkeypatch.setattr(source, "index_changes", forgotten_meanwhile)
@@ -202,7 +202,7 @@ async def test_kinds_can_be_switched_back_and_forth(tmp_path: Path) -> None:
         assert len(await found_by_whoosh(app, "timeout")) == 2
     async with memory(tmp_path, "fts5") as app:
         assert await found(app, "walrus") == ["the walrus number 0"]
-        await app.store.forget(Wish(match="walrus"), dry_run=False)
+        await app.store.forget(ForgetRequest(match="walrus"), dry_run=False)
         assert await app.pipeline.waits()
         await learn(app, [said("a penguin", "2026-03-06T00:00:00Z", session="p")])
         assert await found(app, "penguin") == ["a penguin"]
