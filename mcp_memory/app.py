@@ -27,6 +27,7 @@ from mcp_memory.models import tokens
 from mcp_memory.models.port import Ledger
 from mcp_memory.store.port import Clock, IndexKeeper, Store
 from mcp_memory.store.sqlite.fts5 import Fts5Index
+from mcp_memory.store.sqlite.keys import synced_mark
 from mcp_memory.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ class App:
 
     async def status(self, *, brief: bool = False) -> dict[str, Any]:
         """What is stored and what waits; briefly without what takes a look at every node."""
-        from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked, viewer_shape
+        from mcp_memory.navigate.shapes import compactions_shape, counts_shape, picked, tombstones_shape, viewer_shape
         from mcp_memory.summaries import ExtractiveSummarizer
 
         if self.viewer:
@@ -341,6 +342,7 @@ class App:
         }
         if progress := revised(counts.revisions, ExtractiveSummarizer.revision):
             facts["rebuilding_summaries"] = dict(zip(("done", "of"), progress, strict=True))
+        facts["forgotten"] = tombstones_shape(await self.store.tombstones())
         if team := await self.pusher.facts():
             facts["team"] = team
         if local.unknown:
@@ -371,7 +373,26 @@ async def open_app(
         zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         home = place.root, place.label, place.remote
-        yield App(settings, store, keeper, clock, spending, zone, *home, typed, served, for_team, stack)
+        app = App(settings, store, keeper, clock, spending, zone, *home, typed, served, for_team, stack)
+        await _forget_again(app)
+        yield app
+
+
+async def _forget_again(app: App) -> None:
+    """Erase what was forgotten from a memory that was put back to an earlier state, as by restoring a backup."""
+    mark = synced_mark(app.settings.home)
+    if not mark or mark in await app.store.erasure_marks():
+        return
+    from mcp_memory.pipeline.keep_forgotten import keep_forgotten
+
+    again = await keep_forgotten(app.store, app.inbox)
+    await app.store.scrub()
+    if again and again.events:
+        logger.warning(
+            "This memory is an earlier state, such as a restored backup: %d events that were forgotten since were "
+            "erased from it again.",
+            again.events,
+        )
 
 
 async def _zone(settings: Settings, store: Store) -> ZoneInfo:

@@ -72,7 +72,7 @@ def test_the_hook_needs_nothing_but_the_standard_library(path: object) -> None:
 SQLITE = ("store/sqlite/", "capture/inbox.py")
 #: Who may use modules of the engine, and which.
 KNOWN_ENGINE = {
-    "app.py": {"store", "fts5", "inbox"},
+    "app.py": {"store", "fts5", "inbox", "keys"},
     "surfaces/doctor.py": {"diagnosis", "repair"},
     "surfaces/move_command.py": {"tables"},
 }

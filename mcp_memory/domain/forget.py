@@ -22,6 +22,22 @@ class ForgetRequest:
     project: str | None = None
     before_ms: int | None = None
     match: str | None = None
+    #: Whether the text may be part of a word.
+    part: bool = False
+    #: Whether only what is stored now is refused later, and not what else falls under the request.
+    only_stored: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Return how the request names what is to be forgotten: session, event, project, before or match."""
+        given = {
+            "session": self.session_id,
+            "event": self.event_key,
+            "project": self.project,
+            "before": self.before_ms,
+            "match": self.match,
+        }
+        return next(name for name, value in given.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)

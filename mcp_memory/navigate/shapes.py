@@ -20,6 +20,7 @@ from mcp_memory.domain.people import Viewer, valid_name
 from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import TEAM, Level, Scope, parse_node_id
+from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import BadId, UsageError
 from mcp_memory.search.hits import Hit, Passage, Results, passage_of
 from mcp_memory.search.question import KINDS, Question
@@ -250,3 +251,14 @@ def _node(name: str) -> None:
 def _words(told: object) -> tuple[str, ...]:
     words = told if isinstance(told, list) else []
     return tuple(word for each in words[:_WORDS] if isinstance(each, str) and (word := safe(each, _WORD)))
+
+
+def tombstones_shape(found: Tombstones) -> dict[str, Any]:
+    """Return for JSON how much was forgotten, and when last."""
+    last = max((each.at_ms for each in found.forgettings), default=None)
+    return {
+        "times": len(found.forgettings),
+        "events": found.events,
+        "last": iso(last) if last is not None else None,
+        "key_lost": found.key_lost,
+    }

@@ -21,6 +21,7 @@ from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import Done, Intaker, drain_spool, ingest
+from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.pipeline.rollup import revise, rollup
 from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
@@ -204,6 +205,7 @@ class Pipeline:
         `failures`: how often that was so in succession.
         """
         try:
+            await keep_forgotten(self.store, self.inbox)
             # What was forgotten while someone was reading is still in the file.
             await self.store.scrub()
             if self.is_local:

@@ -11,6 +11,7 @@ from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.forget import ForgetScope
 from mcp_memory.domain.handed import Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import PlaceName
+from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows
 
 #: When a payload was received, its client, root and label of its project, itself, and the project's remote if any.
 Payload = tuple[int, str, str, str, str] | tuple[int, str, str, str, str, str]
@@ -82,6 +83,18 @@ class Inbox(Protocol):
 
     async def forget(self, scope: ForgetScope, *, dry_run: bool) -> Local:
         """Take out the rows that fall under a request, what readers keep of it, and all texts. How many rows it is."""
+
+    async def tombstone_state(self) -> tuple[str, list[str]]:
+        """Return the last erasure whose tombstones are kept here, and the ids of all runs of `forget` that are."""
+
+    async def tombstone_rows(self) -> TombstoneRows:
+        """Return all tombstones that are kept here."""
+
+    async def keep_tombstones(self, rows: TombstoneRows, key: TombstoneKey | None, mark: str) -> None:
+        """Keep tombstones of the memory, their key, and the last erasure they include."""
+
+    async def lift(self, name: str) -> bool:
+        """Drop the tombstones of a run of `forget` and let transcripts be read from their beginning."""
 
     async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
         """An agent was given this. Earlier rows that named one of the `wanted` ids were opened by it: those of the

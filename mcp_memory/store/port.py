@@ -34,6 +34,7 @@ from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
 from mcp_memory.domain.terms import IndexChanges, IndexEntry, Pool, Ranked, Standing, Term, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
+from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows, Tombstones
 from mcp_memory.errors import LeaseLost
 from mcp_memory.models.port import Ledger, Prices
 from mcp_memory.store.sharing_port import SharedLog
@@ -437,8 +438,28 @@ class Store(ReadStore, SharedLog, Protocol):
     async def mend(self, timezone: str) -> bool:
         """Index everything anew, and drop what is derived where it is not whole. Whether the tree was kept."""
 
-    async def forget(self, request: ForgetRequest, *, dry_run: bool) -> tuple[ForgetCounts, ForgetScope]:
-        """Forget in one transaction, for good, with all that was made of it. A dry run counts and changes nothing."""
+    async def forget(
+        self, request: ForgetRequest, *, dry_run: bool, now_ms: int | None = None
+    ) -> tuple[ForgetCounts, ForgetScope]:
+        """Forget in one transaction, for good, with all that was made of it. A dry run counts and changes nothing.
+
+        What falls under the request and is dated before `now_ms` is refused from then on.
+        """
+
+    async def erasure_marks(self) -> list[str]:
+        """Return a mark for each of the latest erasures, the last one last."""
+
+    async def tombstones(self) -> Tombstones:
+        """Count what is refused because it was forgotten."""
+
+    async def tombstone_rows(self, known: Sequence[str] = ()) -> tuple[TombstoneRows, TombstoneKey | None, str]:
+        """Return the tombstones but those of known runs of `forget`, their key, and the last erasure's mark."""
+
+    async def apply_tombstones(self, rows: TombstoneRows) -> ForgetCounts:
+        """Add tombstones, and forget what falls under them: an older memory may have it again."""
+
+    async def lift(self, name: str) -> bool:
+        """Let what a run of `forget` refuses come in again; return whether there is such a run."""
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the files; what keeps it there for now, or nothing."""

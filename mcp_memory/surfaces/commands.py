@@ -24,6 +24,7 @@ from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.sessions import fitting, record_shape, session_page, session_shape, session_view
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output, terminal
+from mcp_memory.surfaces.forgettings import account
 from mcp_memory.surfaces.look_commands import BUDGET, paged
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.terminal import Listed
@@ -64,7 +65,8 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
         head = Listed(f"{told}.", lead=needs, tone="bold yellow")
     notes = [health.note] if health.note else []
     onward = "`mcp-memory doctor` says why." if wrong else "`mcp-memory status --verbose` tells more."
-    lines = [f"Data in {facts['home']}", *([] if options.verbose else [onward])]
+    forgotten = [account(facts["forgotten"])] if facts["forgotten"]["times"] else []
+    lines = [*forgotten, f"Data in {facts['home']}", *([] if options.verbose else [onward])]
     terminal.show(head, *wrong, *notes, *([drawn] if drawn else []), *lines)
     return output.facts(facts) if options.verbose else 0
 

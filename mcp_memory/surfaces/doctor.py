@@ -28,16 +28,19 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import NOTES_CLIENT
 from mcp_memory.domain.nodes import revised
 from mcp_memory.domain.projects import Claim
+from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError, how_to_add
 from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, InstallRecord
 from mcp_memory.install.catalog import project_root, this_installation
+from mcp_memory.navigate.shapes import tombstones_shape
 from mcp_memory.store.sql import facts as told
 from mcp_memory.store.sql.facts import Facts
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import output, terminal
+from mcp_memory.surfaces.forgettings import account
 from mcp_memory.team.account import team_problems
 
 if TYPE_CHECKING:
@@ -88,6 +91,7 @@ class Assessment:
     checked: list[str]
     capture: CaptureState
     note: str = ""
+    tombstones: Tombstones = Tombstones()
 
     def shape(self, *, private: bool = False) -> dict[str, Any]:
         """Return it for JSON; a `private` one names no path and no project."""
@@ -97,6 +101,7 @@ class Assessment:
             "capture": str(self.capture),
             **({"note": self.note} if self.note else {}),
             "problems": len(found) if private else found,
+            **({} if private else {"forgotten": tombstones_shape(self.tombstones)}),
         }
 
 
@@ -181,6 +186,8 @@ def doctor(options: argparse.Namespace) -> int:
             terminal.page(f"All is well. Checked: {', '.join(found.checked)}.")
         if found.note:
             terminal.page(found.note)
+        if found.tombstones.forgettings:
+            terminal.page(account(tombstones_shape(found.tombstones)))
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
         problems = [problem for problem in problems if isinstance(problem, Damage)]
     return 1 if problems else 0
@@ -289,7 +296,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> Assessment:
         problems += trouble
     read_through = ["database", "records"] if thorough else []
     checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
-    return Assessment(problems, [*checked, *(client.name for client in here)], state, note)
+    return Assessment(problems, [*checked, *(client.name for client in here)], state, note, facts.tombstones)
 
 
 def _connections(

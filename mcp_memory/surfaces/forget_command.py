@@ -21,8 +21,10 @@ from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.navigate.naming import grip_id_of
+from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 
@@ -42,7 +44,12 @@ _MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
+    if options.list:
+        return await list_forgettings(app, as_json=options.json)
+    if options.lift:
+        return await lift_forgetting(app, options.lift, as_json=options.json)
     request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
+    request = replace(request, only_stored=options.only_stored)
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, request, dry_run=True)
     if options.dry_run or not found.anything:
@@ -170,7 +177,8 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
         await to_thread.run_sync(_remove, [*spooled, *made, app.settings.team_known], app.settings.home)
     local = await app.inbox.forget(reach, dry_run=dry_run)
     if not dry_run:
-        found, _ = await app.store.forget(request, dry_run=False)
+        found, _ = await app.store.forget(request, dry_run=False, now_ms=app.clock.now_ms())
+        await keep_forgotten(app.store, app.inbox)
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()

@@ -111,3 +111,11 @@ def talk(session: str = "s1", day: int = 0) -> list[Event]:
 def long_talk() -> list[Event]:
     """Enough for a model to be asked for its summary."""
     return [said(f"{'A long message on the token cache. ' * 9} {number}", number) for number in range(30)]
+
+
+def without_tombstone_keys(connection: Any) -> None:
+    """Undo the step of an SQLite file or a PostgreSQL schema that gave tombstones keyed hashes."""
+    for table in ("forgetting", "forgotten_name", "secret"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for table, column in (("forgotten", "sealed"), ("forgotten", "request"), ("forgotten_words", "request")):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")

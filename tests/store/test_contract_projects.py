@@ -144,8 +144,8 @@ async def test_what_is_forgotten_with_a_project_leaves_no_place_behind(opened: O
         _, coverage = await store.forget(ForgetRequest(project="shop"), dry_run=True)
         assert coverage.covers(0, "/new", "", "", SHOP)
         assert not coverage.covers(0, "/new", "", "", FORK)
-        await store.forget(ForgetRequest(project="shop"), dry_run=False)
-        await tell(store, "s3", "/b/other")
+        await store.forget(ForgetRequest(project="shop", only_stored=True), dry_run=False)
+        await store.add([Intake((said("Something else.", 7, session="s3"),), "/b/other")])
         assert [(info.slug, info.places[0].remote) for info in await store.projects()] == [("other", "")]
 
 

@@ -18,7 +18,7 @@ from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.surfaces.doctor import examine
 from tests.postgres import new_database
-from tests.store.engines import LATER, add, build, said, talk, texts
+from tests.store.engines import LATER, add, build, said, talk, texts, without_tombstone_keys
 from tests.support import all_nodes, conversation, database_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +42,7 @@ async def test_nuls_leave_a_file_when_it_is_upgraded(tmp_path: Path) -> None:
         earlier.execute("UPDATE session SET session_id = 's' || nul() || '2' WHERE id = ?", (account.session,))
         earlier.execute("UPDATE project SET root = root || nul()")
         earlier.execute("UPDATE bullet SET text = text || nul()")
+        without_tombstone_keys(earlier)
         earlier.execute("PRAGMA user_version = 13")
     async with SqliteStore.open(path, LATER) as store:
         [event] = await store.events(EventQuery(session_id="s\ufffd2"))

@@ -72,7 +72,7 @@ async def test_what_is_there_again_after_the_run_is_told(tmp_path: Path, monkeyp
             await until_idle(app)
 
         monkeypatch.setattr("mcp_memory.surfaces.forget_command.until_idle", meanwhile)
-        done = await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)
+        done = await carry_out(app, ForgetRequest(match=SECRET, only_stored=True), dry_run=False)
         assert "there are 1 events of 1 sessions again" in "\n".join(done.remarks(done=True))
 
 

@@ -383,7 +383,7 @@ async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotte
 async def test_a_later_import_does_not_bring_it_back(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
-        await carry_out(app, ForgetRequest(session_id="s1"), dry_run=False)
+        await carry_out(app, ForgetRequest(session_id="s1", only_stored=True), dry_run=False)
         assert (await app.store.counts()).sessions == 1
         assert await tell(app, [*conversation("2026-03-02"), said("Something new.", "2026-03-05T09:00:00Z")]) == 1
 

@@ -165,7 +165,7 @@ async def test_ids_stay_their_owner_s_after_they_were_taken_back(tmp_path: Path)
 async def test_what_an_operator_forgets_leaves_the_session_its_owner_s(tmp_path: Path) -> None:
     async with team_server(tmp_path) as desk, desk.client("ada") as ada, desk.client("bob") as bob:
         await push(ada, line("1", "Ours."))
-        await desk.store.forget(ForgetRequest(session_id="s1"), dry_run=False)
+        await desk.store.forget(ForgetRequest(session_id="s1", only_stored=True), dry_run=False)
         assert (await push(bob, line("2", "Mine now.")))["new"] == 0
         assert (await push(ada, line("2", "I go on.")))["new"] == 1
 

@@ -27,6 +27,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.domain.terms import Columns
+from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.matching import index_rows
@@ -211,6 +212,17 @@ class PostgresTransaction(Transaction):
 
     def empty_index(self) -> None:
         frequencies.empty(self)
+
+    def tombstone_key(self) -> TombstoneKey | None:
+        rows = self.fetch("SELECT value FROM secret WHERE name = 'tombstones'")
+        return TombstoneKey(bytes(rows[0][0])) if rows else None
+
+    def make_tombstone_key(self) -> TombstoneKey:
+        sql = "INSERT INTO secret (name, value) VALUES ('tombstones', ?) ON CONFLICT DO NOTHING"
+        self.run(sql, (TombstoneKey.new().secret,))
+        key = self.tombstone_key()
+        assert key is not None
+        return key
 
 
 class PostgresReads(Reads):

@@ -17,6 +17,7 @@ from mcp_memory.store.postgres.viewing import ROLE_OF
 from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
+from mcp_memory.store.sql.tombstones import summary
 from mcp_memory.store.sql.work import REVISIONS
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ class ServerDiagnosis:
             revisions=dict(link.execute(REVISIONS).fetchall()),
             of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
             failed=tuple(failed_work(link)),
+            tombstones=summary(PostgresTransaction(link)),
         )
         return self._joined(known)
 

@@ -36,6 +36,8 @@ _FILLING = f"SELECT 1 FROM {_SCHEMA}.meta WHERE key = 'moving'"
 #: So many events are taken out of the index by one write.
 BATCH = 5_000
 _NEVER = 1 << 62
+#: This step gives tombstones keyed hashes.
+_KEYED = 9
 _DUE = "SELECT name FROM quarter WHERE end_ms <= least(?, (extract(epoch FROM now()) * 1000)::bigint) ORDER BY start_ms"
 #: How far the quarter is taken out of the index that is being dropped: its name and an event's number.
 _AT = "SELECT value FROM meta WHERE key = 'retiring'"
@@ -82,7 +84,17 @@ def migrate(url: str, *, filling: bool = False) -> None:
                     # Writers of an earlier version end first, and the next ones find the new version.
                     connection.execute(cast(Any, f"SELECT pg_advisory_xact_lock({WRITING})"))
                     connection.execute(cast(Any, text))
+                    if number == _KEYED:
+                        _rehash_tombstones(connection)
                     connection.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def _rehash_tombstones(connection: psycopg.Connection[Any]) -> None:
+    from mcp_memory.store.postgres.database import Link, PostgresTransaction
+    from mcp_memory.store.sql.tombstones import rehash
+
+    link = Link(connection)
+    rehash(PostgresTransaction(link), link)
 
 
 def refuse_newer(version: int) -> None:

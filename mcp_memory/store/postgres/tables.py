@@ -13,6 +13,7 @@ from typing import Any, cast
 import psycopg
 from psycopg import errors, sql
 
+from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, shown, told
@@ -142,6 +143,16 @@ class ServerTables:
 
     def places(self) -> dict[str, int]:
         return {name: int(seq) for name, seq in self._run("SELECT name, seq FROM log_place") if name in LOGS}
+
+    def tombstone_key(self) -> TombstoneKey | None:
+        return self._transaction().tombstone_key()
+
+    def keep_tombstone_key(self, key: TombstoneKey) -> None:
+        self._run(
+            "INSERT INTO secret (name, value) VALUES ('tombstones', %s) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (key.secret,),
+        )
 
     def begin(self, mark: str) -> None:
         with self._connection.transaction():

@@ -18,6 +18,7 @@ from mcp_memory.store.sql.log import add_events
 from mcp_memory.store.sql.projects import named_project, project_of
 from mcp_memory.store.sql.records import drop_records
 from mcp_memory.store.sql.store import start_anew
+from mcp_memory.store.sql.tombstones import is_marked
 from mcp_memory.store.team_port import Received
 
 Result = TypeVar("Result")
@@ -238,7 +239,6 @@ def _project(tx: Transaction, slug: str) -> int:
 
 _SESSION = "SELECT author, project FROM session WHERE client = ? AND session_id = ?"
 _OTHERS = "SELECT e.key, s.author FROM event e JOIN session s ON s.id = e.session WHERE s.author <> ? AND e.key IN ({})"
-_GONE = "SELECT key FROM forgotten WHERE key IN ({})"
 _OWNED = "SELECT key FROM owner WHERE author <> ? AND key IN ({})"
 _BEGUN = "SELECT count(*) FROM begun_project WHERE author = ?"
 _BEGIN = "INSERT INTO begun_project (project, author) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -272,8 +272,8 @@ class _Receipt:
         others = {key for key, _ in self.tx.fetch(_OTHERS.format(marks(keys)), (self.author, *keys))}
         others |= self.owned.intersection(keys)
         self.refused |= dict.fromkeys(others, "it is someone else's")
-        gone = {own_key(self.author, key): key for key in keys}
-        left = {gone[own] for (own,) in self.tx.fetch(_GONE.format(marks(keys)), [*gone])} | others
+        own_keys = {own_key(self.author, key): key for key in keys}
+        left = {own_keys[own] for own in is_marked(self.tx, [*own_keys])} | others
         self.taken.append(replace(intake, events=tuple(event for event in intake.events if event.key not in left)))
         self.forgotten += len(left - others)
 

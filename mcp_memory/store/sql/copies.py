@@ -13,16 +13,21 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.events import Event, EventType, Intake, call_end, event_key
+from mcp_memory.domain.events import Event, EventType, Intake, call_end
 from mcp_memory.store.sql.database import Transaction, marks
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000
 #: Shorter names of lines are numbers and the like, which every session has.
-_MIN_NAME_CHARS = 16
+MIN_NAME_CHARS = 16
 #: How much of what a call gave back is compared.
 _RESULT_CHARS = 300
 _CHUNK = 500
+#: The ways in which an event reaches us. An export rewords tool calls: only their first lines are those of the others.
+EXPORT = "export"
+SOURCES = ("hook", "hook-after", "transcript", EXPORT)
+#: Instead of a source: a forgotten call is also known by its first line alone.
+CALL = "call"
 #: The name of an event's line, as the index on it spells it.
 FIRST_SOURCE = "CASE WHEN json_valid(e.source_ids) THEN json_extract(e.source_ids, '$[0]') END"
 _STORED = f"""
@@ -55,7 +60,7 @@ class _Originals:
 
     def load(self, tx: Transaction, client: str, author: str, events: Sequence[Event]) -> None:
         """Read the stored events that have the name of one of these."""
-        names = sorted({name for event in events for name in _names(event)})
+        names = sorted({name for event in events for name in line_names(event)})
         if not names:
             return
         times = [event.timestamp_ms for event in events]
@@ -65,20 +70,20 @@ class _Originals:
             for name, *row in tx.fetch(_STORED.format(names=marks(part)), (*part, *rest)):
                 session_id, timestamp_ms, kind, role, text, metadata = row
                 facts = json.loads(metadata) if kind == EventType.TOOL_RESULT else {}
-                self._add(name, _Original(session_id, timestamp_ms, kind, _essence(kind, role, text, facts)))
+                self._add(name, _Original(session_id, timestamp_ms, kind, essence(kind, role, text, facts)))
 
     def add(self, event: Event) -> None:
         """Know an event that is about to be stored."""
-        words = _essence(event.event_type, event.role, event.text, event.metadata)
-        for name in _names(event)[:1]:
+        words = essence(event.event_type, event.role, event.text, event.metadata)
+        for name in line_names(event)[:1]:
             self._add(name, _Original(event.session_id, event.timestamp_ms, event.event_type, words))
 
     def owner(self, event: Event) -> str | None:
         """The name of the other session that has this event; None if there is none."""
-        candidates = [original for name in _names(event) for original in self._by_name.get(name, ())]
+        candidates = [original for name in line_names(event) for original in self._by_name.get(name, ())]
         if not candidates:
             return None
-        said = (event.event_type, _essence(event.event_type, event.role, event.text, event.metadata))
+        said = (event.event_type, essence(event.event_type, event.role, event.text, event.metadata))
         owners = [
             original.session_id
             for original in candidates
@@ -99,7 +104,7 @@ def lock_names(intakes: Iterable[Intake]) -> Iterator[str]:
     These names sort behind those of sessions, which a caller may have locked already.
     """
     for intake in intakes:
-        if any(map(_names, intake.events)):
+        if any(map(line_names, intake.events)):
             yield f"session-copies {intake.events[0].client} {intake.author}"
 
 
@@ -151,7 +156,7 @@ def fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _essence(kind: str, role: str, text: str, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
+def essence(kind: str, role: str, text: str, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
     """What copies of an event have in common.
 
     The first line of a call names its files as seen from the session's directory, which the copy's need not be. A long
@@ -163,21 +168,12 @@ def _essence(kind: str, role: str, text: str, metadata: Mapping[str, Any]) -> tu
     return fingerprint(kind, role, text)
 
 
-def copy_keys(
-    author: str, client: str, source_ids: Iterable[str], kind: str, role: str, text: str, metadata: Mapping[str, Any]
-) -> list[bytes]:
-    """Hashes by which an author's copy of an event is recognized after the event was forgotten."""
-    who, words = _essence(kind, role, text, metadata)
-    names = [name for name in source_ids if len(name) >= _MIN_NAME_CHARS]
-    return [event_key(client, "", "\x1f".join(("copy", author, name, kind, who, words.hex()))) for name in names]
+def compared_text(kind: str, text: str, via: str) -> str:
+    """Return the part of a text by which an event of that source is recognized as the same."""
+    return text.partition("\n")[0] if via in (EXPORT, CALL) and kind == EventType.TOOL_RESULT else text
 
 
-def keys_of_copy(event: Event, author: str) -> list[bytes]:
-    """The same of an event that may be such a copy."""
-    return copy_keys(author, event.client, _names(event), event.event_type, event.role, event.text, event.metadata)
-
-
-def _names(event: Event) -> list[str]:
+def line_names(event: Event) -> list[str]:
     """The names under which an event may be stored: that of its line, or the one by which a hook knows its prompt."""
     names = (event.source_id, str(event.metadata.get("prompt_id", "")))
-    return [name for name in names if len(name) >= _MIN_NAME_CHARS]
+    return [name for name in names if len(name) >= MIN_NAME_CHARS]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from mcp_memory.domain.terms import Columns
+from mcp_memory.domain.tombstones import TombstoneKey
 
 Row = tuple[Any, ...]
 Values = Sequence[Any] | Mapping[str, Any]
@@ -114,6 +115,14 @@ class Transaction(ABC):
 
     @abstractmethod
     def empty_index(self) -> None: ...
+
+    @abstractmethod
+    def tombstone_key(self) -> TombstoneKey | None:
+        """Return the key of this memory's tombstones; None if nothing has been forgotten yet, or the key is lost."""
+
+    @abstractmethod
+    def make_tombstone_key(self) -> TombstoneKey:
+        """Make and store a key where there is none."""
 
     def tidy_index(self) -> None:  # noqa: B027
         """Let nothing be left in the index of what was taken out of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from mcp_memory.domain.events import ulid
 from mcp_memory.domain.failures import RETRY, FailedWork, Pause, grouped_failures
 from mcp_memory.domain.records import digest
+from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import UPDATE, Problem
 
 MINUTE = 60_000
@@ -62,6 +63,8 @@ class Facts:
     #: What the pipeline could not do and has set aside, and what keeps all of it from going on.
     failed: tuple[FailedWork, ...] = ()
     pause: Pause | None = None
+    #: What is refused because it was forgotten.
+    tombstones: Tombstones = Tombstones()
 
 
 def joined(known: Facts, local: Facts) -> Facts:
@@ -94,6 +97,22 @@ def differing(sources: Iterable[Any]) -> list[Problem]:
         Problem(f"record {record} does not match its events", told.format(*counts), f"{_COMPACT} {session} --force")
         for (session, record), counts in found.items()
     ]
+
+
+def _tombstone_problems(tombstones: Tombstones, now_ms: int) -> Iterator[Problem]:
+    """Yield what keeps tombstones from doing what they should."""
+    if tombstones.key_lost:
+        why = (
+            f"The key of {tombstones.events:,} tombstones was in an inbox.db that is gone. What they stand for is not "
+            "in memory, but importing a transcript that still holds it would bring it back."
+        )
+        fix = "Put the old inbox.db back, or after an import look for it: mcp-memory search …, then mcp-memory forget …"
+        yield Problem("what was forgotten may come back", why, fix)
+    for forgetting in tombstones.forgettings:
+        if (forgetting.before_ms or 0) > now_ms + _AHEAD_MS:
+            why = "The clock was ahead when it was made, and lines dated before that time are refused until then."
+            fix = f"mcp-memory forget --lift {forgetting.id}, then forget the same once more"
+            yield Problem(f"forgetting {forgetting.id} lies in the future", why, fix)
 
 
 def unread(client: str, count: int) -> str:
@@ -142,6 +161,7 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         why = "A program was reading an earlier state when something was forgotten, or the disk was full."
         fix = "End programs that have the memory open and free some space, then: mcp-memory status"
         problems.append(Problem("what was forgotten is still in the file", why, fix))
+    problems += _tombstone_problems(facts.tombstones, now_ms)
     for path, line, reason in facts.set_aside:
         if os.path.lexists(path):
             where = f" (line {line})" if line else ""

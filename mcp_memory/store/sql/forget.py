@@ -9,23 +9,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
 from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sql.copies import copy_keys
+from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
 from mcp_memory.store.sql.failures import settle_failures
-from mcp_memory.store.sql.log import CALL, CUT_ANEW_KNOWN, words_keys
+from mcp_memory.store.sql.log import CUT_ANEW_KNOWN, EVENTS, event_of
 from mcp_memory.store.sql.nodes import remove_nodes
 from mcp_memory.store.sql.records import drop_records, forget_records
 from mcp_memory.store.sql.sharing import drop_project_rule, drop_session_rules, note_cleared, note_forgotten
+from mcp_memory.store.sql.tombstones import (
+    ALL_TEXTS,
+    ErasedEvent,
+    ForgottenTexts,
+    add_keys,
+    add_tombstones,
+    insert_rows,
+    key_for_writing,
+    names_until,
+    note_forgetting,
+    refused_keys,
+)
 
 _CHUNK = 500
 _EVENTS = """
@@ -76,6 +88,16 @@ _RETIRED = f"""
     SELECT g.key, n.id, n.key, n.project FROM segment g JOIN session s ON s.id = g.session
     JOIN project p ON p.id = s.project JOIN node n ON n.id = g.node WHERE g.start_ms < {KEPT} AND {{where}}
 """
+#: What summaries and records say.
+_DERIVED_TEXTS = """
+    SELECT title || ' ' || keywords FROM node_version UNION ALL SELECT text FROM bullet
+    UNION ALL SELECT summary || key_points || context FROM compaction
+"""
+_OF_PROJECT = """
+    SELECT e.key FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project
+    WHERE p.slug = ? AND e.timestamp_ms < ?
+"""
+_HAS_SESSIONS = "SELECT 1 FROM session s JOIN project p ON p.id = s.project WHERE p.slug = ? LIMIT 1"
 _NAMES_OF = "SELECT root FROM project_alias WHERE project = ? UNION SELECT root FROM project WHERE id = ?"
 _PLACES = """
     SELECT root, slug FROM project
@@ -179,8 +201,11 @@ def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:
     return [name for number, name, count in rows if count == counts[number]]
 
 
-def forget(tx: Transaction, request: ForgetRequest) -> tuple[ForgetCounts, ForgetScope]:
-    return _erase(tx, find(tx, request), request)
+def forget(tx: Transaction, request: ForgetRequest, now_ms: int) -> tuple[ForgetCounts, ForgetScope]:
+    found = find(tx, request)
+    forgetting = note_forgetting(tx, request, found.scope, len(found.events), now_ms)
+    sought = same_letters(request.match or "")
+    return _erase(tx, found, request, forgetting, lambda text: holds(text, sought))
 
 
 def own_key(author: str, key: bytes) -> bytes:
@@ -193,7 +218,7 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
     whose, values = ("", []) if author is None else ("AND s.author = ?", [author])
     if author is not None and not returning:
         # Also what is on its way here just now.
-        _mark(tx, "forgotten", (own_key(author, key) for key in keys))
+        add_keys(tx, key_for_writing(tx), (own_key(author, key) for key in keys))
     events = list[_Gone]()
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
@@ -202,12 +227,21 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
     request = ForgetRequest(event_key=b"")
     if not events:
         return ForgetCounts(0, 0)
-    return _erase(tx, _Found(ForgetScope(request), events, []), request, returning=returning)[0]
+    return _erase(tx, _Found(ForgetScope(request), events, []), request, None if returning else "")[0]
 
 
 def _erase(
-    tx: Transaction, found: _Found, request: ForgetRequest, *, returning: bool = False
+    tx: Transaction,
+    found: _Found,
+    request: ForgetRequest,
+    forgetting: str | None,
+    holds_text: Callable[[str], bool] = lambda text: False,
 ) -> tuple[ForgetCounts, ForgetScope]:
+    """Erase what was found.
+
+    `forgetting` is the run that the tombstones belong to; None leaves no tombstones. `holds_text` decides which names
+    go from the metadata of events that stay.
+    """
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     # Who sends to a team's server writes nothing, and must go on alone: it tells the server next of what goes.
@@ -215,16 +249,17 @@ def _erase(
     forget_records(tx, [event.number for event in touched])
     _drop_found_segments(tx, _retired(tx, request))
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
-    if not returning:
-        _mark_forgotten(tx, found.events)
+    if forgetting is not None:
+        add_tombstones(tx, map(_erased, found.events), forgetting)
+        note_forgotten(tx, [event.number for event in found.events])
     _drop_events(tx, found.events)
     note_cleared(tx, [event.number for event in found.bearing])
+    for event in found.bearing:
+        values = [_without(json.loads(text), holds_text) for text in (event.metadata, event.source_ids)]
+        clear = [json.dumps(value, ensure_ascii=False) for value in values]
+        tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
     if request.match is not None:
         sought = same_letters(request.match)
-        for event in found.bearing:
-            values = [_without(json.loads(text), sought) for text in (event.metadata, event.source_ids)]
-            clear = [json.dumps(value, ensure_ascii=False) for value in values]
-            tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
         tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
         tx.run("DELETE FROM continued WHERE holds(session_id, ?)", (sought,))
@@ -241,6 +276,79 @@ def _erase(
     note_erasure(tx)
     tx.tidy_index()
     return found.told
+
+
+def apply_tombstones(tx: Transaction, rows: TombstoneRows) -> tuple[ForgetCounts, bool]:
+    """Add tombstones and erase what they refuse, as a restored backup may hold it again.
+
+    Return also whether summaries may hold a forgotten text although no event does.
+    """
+    insert_rows(tx, rows)
+    key = tx.tombstone_key()
+    if key is None:
+        return ForgetCounts(0, 0), False
+    texts = ForgottenTexts(key, tx.fetch(ALL_TEXTS))
+    refused = set(_project_keys(tx, key))
+    bearing = list[_Gone]()
+    for (session,) in tx.fetch("SELECT id FROM session ORDER BY id"):
+        events = [event_of(row) for row in tx.fetch(f"{EVENTS} WHERE e.session = ? ORDER BY e.id", (session,))]
+        keys = refused_keys(tx, [Intake(tuple(events), "", author=events[0].author)]) if events else set()
+        refused |= keys
+        if texts and (named := [event.key for event in events if event.key not in keys and _is_named(event, texts)]):
+            bearing += _by_keys(tx, named)
+    events_found = _by_keys(tx, [*refused])
+    if events_found or bearing:
+        request = ForgetRequest(event_key=b"")
+        _erase(tx, _Found(ForgetScope(request), events_found, bearing), request, "", texts.are_in)
+    note_erasure(tx)
+    for slug in _emptied_projects(tx, key):
+        _drop_empty(tx, ForgetRequest(project=slug))
+    counts = ForgetCounts(len(events_found), len({event.session for event in events_found}), cleared=len(bearing))
+    return counts, bool(texts) and any(texts.are_in(str(text)) for (text,) in tx.fetch(_DERIVED_TEXTS))
+
+
+def _project_keys(tx: Transaction, key: TombstoneKey) -> Iterator[bytes]:
+    """Yield the keys of the events that were forgotten with their project."""
+    for slug, before_ms in _forgotten_projects(tx, key):
+        yield from (bytes(value) for (value,) in tx.fetch(_OF_PROJECT, (slug, before_ms)))
+
+
+def _forgotten_projects(tx: Transaction, key: TombstoneKey) -> list[tuple[str, int]]:
+    places = [(slug, key.name("place", root)) for root, slug in tx.fetch(_PLACES)]
+    until = names_until(tx, {digest for _, digest in places})
+    return sorted({(slug, until[digest]) for slug, digest in places if digest in until})
+
+
+def _emptied_projects(tx: Transaction, key: TombstoneKey) -> list[str]:
+    return [slug for slug, _ in _forgotten_projects(tx, key) if not tx.fetch(_HAS_SESSIONS, (slug,))]
+
+
+def _is_named(event: Event, texts: ForgottenTexts) -> bool:
+    """Return whether a path, branch or other name of the event holds a forgotten text."""
+    return texts.are_in(json.dumps([event.metadata, event.source_ids], ensure_ascii=False, default=str))
+
+
+def _by_keys(tx: Transaction, keys: Sequence[bytes]) -> list[_Gone]:
+    found = list[_Gone]()
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        found += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=f"e.key IN ({marks(part)})"), part)]
+    return found
+
+
+def _erased(event: _Gone) -> ErasedEvent:
+    return ErasedEvent(
+        event.key,
+        event.role,
+        event.kind,
+        event.text,
+        event.timestamp_ms,
+        event.client,
+        event.session_id,
+        event.metadata,
+        event.source_ids,
+        event.author,
+    )
 
 
 def drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
@@ -295,25 +403,6 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
 
 
-def _mark_forgotten(tx: Transaction, events: Sequence[_Gone]) -> None:
-    """Leave hashes by which they are known if they are told again, and let the team's server know."""
-    words = list[bytes]()
-    for event in events:
-        told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
-        facts = json.loads(event.metadata)
-        for via in (facts.get("via", ""), CALL):
-            words += words_keys(*told, via, around=0)
-        names = json.loads(event.source_ids)
-        words += copy_keys(event.author, event.client, names, event.kind, event.role, event.text, facts)
-    _mark(tx, "forgotten", (event.key for event in events))
-    _mark(tx, "forgotten_words", words)
-    note_forgotten(tx, [event.number for event in events])
-
-
-def _mark(tx: Transaction, table: str, keys: Iterable[bytes]) -> None:
-    tx.insert(f"{table} (key)", [(key,) for key in dict.fromkeys(keys)], known="ON CONFLICT DO NOTHING")
-
-
 def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
     for start in range(0, len(events), _CHUNK):
         part = events[start : start + _CHUNK]
@@ -330,17 +419,17 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
         tx.run(f"DELETE FROM event WHERE id IN ({marks(numbers)})", numbers)
 
 
-def _without(value: Any, sought: str) -> Any:
+def _without(value: Any, holds_text: Callable[[str], bool]) -> Any:
     """What is left of metadata without the paths, branches and other names that bear the text."""
 
     def bears(item: object) -> bool:
-        return isinstance(item, str) and holds(item, sought)
+        return isinstance(item, str) and holds_text(item)
 
     if isinstance(value, dict):
         kept = {key: item for key, item in value.items() if not bears(key) and not bears(item)}
-        return {key: _without(item, sought) for key, item in kept.items()}
+        return {key: _without(item, holds_text) for key, item in kept.items()}
     if isinstance(value, list):
-        return [_without(item, sought) for item in value if not bears(item)]
+        return [_without(item, holds_text) for item in value if not bears(item)]
     return value
 
 

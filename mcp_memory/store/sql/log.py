@@ -8,14 +8,23 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import LIFECYCLE, TEAM, Event, EventType, Intake, Role, event_key
+from mcp_memory.domain.events import LIFECYCLE, TEAM, Event, EventType, Intake, Role
 from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.errors import NotAllowed
 from mcp_memory.store.port import Trial
-from mcp_memory.store.sql.copies import SAME_WITHIN_MS, CopyFinder, fingerprint, keys_of_copy, lock_names
+from mcp_memory.store.sql.copies import (
+    EXPORT,
+    SAME_WITHIN_MS,
+    SOURCES,
+    CopyFinder,
+    compared_text,
+    fingerprint,
+    lock_names,
+)
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
 from mcp_memory.store.sql.sharing import offer, offer_retold, sharing
+from mcp_memory.store.sql.tombstones import refused_keys
 from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
@@ -66,11 +75,6 @@ def event_of(row: Row) -> Event:
     return Event(client=client, session_id=session_id, project=slug, author=author, **fields)
 
 
-#: By which ways an event is told. An export words anew what was done: only its first lines are those of the others.
-_EXPORT = "export"
-_SOURCES = ("hook", "hook-after", "transcript", _EXPORT)
-#: Under this, instead of its source, a call that was forgotten is known by its first line alone.
-CALL = "call"
 #: What was done, and not said.
 _DONE = frozenset({EventType.TOOL_RESULT, EventType.ASSISTANT_STOP})
 #: The client's name and the one it gave a session.
@@ -242,10 +246,7 @@ def _told(tx: Transaction, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, 
     # What is older than what is kept does not come back.
     ((kept_from,),) = tx.fetch(f"SELECT {KEPT}")
     known |= {event.key: () for event in events if event.timestamp_ms < kept_from and event.key not in known}
-    if tx.fetch("SELECT 1 FROM forgotten_words LIMIT 1"):
-        for intake in intakes:
-            left = [event for event in intake.events if event.key not in known]
-            known |= dict.fromkeys(_forgotten(tx, left, intake.author), ())
+    known |= dict.fromkeys(refused_keys(tx, intakes, known), ())
     return known
 
 
@@ -254,12 +255,8 @@ def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...
     known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
-        rows = tx.fetch(
-            f"SELECT key, source_ids FROM event WHERE key IN ({marks(part)}) "
-            f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks(part)})",
-            (*part, *part),
-        )
-        known.update((key, tuple(json.loads(sources)) if sources else ()) for key, sources in rows)
+        rows = tx.fetch(f"SELECT key, source_ids FROM event WHERE key IN ({marks(part)})", part)
+        known.update((key, tuple(json.loads(sources))) for key, sources in rows)
     return known
 
 
@@ -267,12 +264,12 @@ def _with_tools(intakes: Sequence[Intake]) -> set[SessionName]:
     """The sessions of whose tools a source tells that knows them by name."""
     events = (event for intake in intakes for event in intake.events)
     tools = (event for event in events if event.event_type is EventType.TOOL_RESULT)
-    return {(event.client, event.session_id) for event in tools if event.metadata.get("via") in _SOURCES[:-1]}
+    return {(event.client, event.session_id) for event in tools if event.metadata.get("via") in SOURCES[:-1]}
 
 
 def _worth_telling(tx: Transaction, events: list[Event], with_tools: Set[SessionName]) -> list[Event]:
     """The events without what an export says was done, if another source tells or has told of the session's tools."""
-    sure = [event for event in events if event.metadata.get("via") != _EXPORT or event.event_type not in _DONE]
+    sure = [event for event in events if event.metadata.get("via") != EXPORT or event.event_type not in _DONE]
     if len(sure) == len(events):
         return events
     name = (events[0].client, events[0].session_id)
@@ -304,7 +301,7 @@ class _Twins:
         if not others or not via or event.event_type in LIFECYCLE:
             return None
         for other in others:
-            wanted = fingerprint(event.event_type, event.role, _compared(event.event_type, event.text, other))
+            wanted = fingerprint(event.event_type, event.role, compared_text(event.event_type, event.text, other))
             for when, key in self._by_words(other).get(wanted, ()):
                 if abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
                     return key
@@ -319,46 +316,10 @@ class _Twins:
         seen = self._seen.setdefault(via, {})
         told = self._told[via]
         for timestamp_ms, key, kind, role, text in told:
-            words = fingerprint(kind, role, _compared(kind, text, via))
+            words = fingerprint(kind, role, compared_text(kind, text, via))
             seen.setdefault(words, []).append((timestamp_ms, key))
         told.clear()
         return seen
-
-
-def _compared(kind: str, text: str, via: str) -> str:
-    """The part of a text by which an event of that source is known as the same."""
-    return text.partition("\n")[0] if via in (_EXPORT, CALL) and kind == EventType.TOOL_RESULT else text
-
-
-def words_keys(
-    client: str, session_id: str, kind: str, role: str, text: str, timestamp_ms: int, via: str, *, around: int
-) -> list[bytes]:
-    """Hashes of what an event says and about when, by which another source that tells it is known after it is gone."""
-    if not via or kind in LIFECYCLE or not text.strip() or (via == CALL and kind != EventType.TOOL_RESULT):
-        return []
-    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, fingerprint(kind, role, _compared(kind, text, via))
-    slots = range(slot - around, slot + around + 1)
-    return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
-
-
-def _forgotten(tx: Transaction, events: Sequence[Event], author: str) -> list[bytes]:
-    """The keys of events that were forgotten as told by another source about the same time, or by another session."""
-    marked: dict[bytes, list[bytes]] = {}
-    for event in events:
-        via = event.metadata.get("via", "")
-        told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
-        others = [other for other in _SOURCES if via and other != via] + [CALL] * (via == _EXPORT)
-        for other in others:
-            for key in words_keys(*told, other, around=1):
-                marked.setdefault(key, []).append(event.key)
-        for key in keys_of_copy(event, author):
-            marked.setdefault(key, []).append(event.key)
-    found, keys = list[bytes](), [*marked]
-    for start in range(0, len(keys), _CHUNK):
-        part = keys[start : start + _CHUNK]
-        rows = tx.fetch(f"SELECT key FROM forgotten_words WHERE key IN ({marks(part)})", part)
-        found += [own for (key,) in rows for own in marked[key]]
-    return found
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:

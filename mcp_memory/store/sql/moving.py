@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, UsageError
 from mcp_memory.store.sql.database import Row
 
@@ -29,6 +30,7 @@ LEFT_OUT = {
     "log_place": "the last numbers that were given are set by themselves",
     "quarter": "partitions are made as they are needed",
     "migration": "the schema is the engine's own",
+    "secret": "the key of the tombstones is kept apart from them",
 }
 #: What only a server has. In a file there is no one who could ask.
 OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit", "owner", "begun_project")
@@ -92,6 +94,9 @@ class MoveSource(Protocol):
     def places(self) -> dict[str, int]:
         """The last number that was given in each log."""
 
+    def tombstone_key(self) -> TombstoneKey | None:
+        """Return the key of its tombstones; None if nothing was ever forgotten."""
+
 
 class MoveTarget(MoveSource, Protocol):
     """A memory that is being filled. What is written is kept at once."""
@@ -101,6 +106,9 @@ class MoveTarget(MoveSource, Protocol):
 
     def change(self, table: Table, difference: Difference) -> None:
         """Raises Conflict, with nothing changed, if names are in each other's way."""
+
+    def keep_tombstone_key(self, key: TombstoneKey) -> None:
+        """Store the key where a memory of this kind keeps it."""
 
     def fill_index(self, progress: Callable[[int], None]) -> None:
         """Index what is not indexed yet."""
@@ -186,6 +194,8 @@ def check(source: MoveSource, target: MoveSource) -> None:
 def move(source: MoveSource, target: MoveTarget, changes: Callable[[], int], progress: Progress) -> Copied:
     """Copy until nothing was written meanwhile. `changes`: a number that is another one whenever something was."""
     target.begin(json.dumps({"from": identity_of(source)}))
+    if key := source.tombstone_key():
+        target.keep_tombstone_key(key)
     written = 0
     for number in range(1, _ROUNDS + 1):
         before = changes()

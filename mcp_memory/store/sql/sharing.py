@@ -215,10 +215,10 @@ def _offer_all(tx: Transaction) -> int:
 def _all_again(tx: Transaction) -> int:
     """All that is shared, and all that is forgotten: an older state of the server may have lost both."""
     if tx.fetch(_SERVER):
-        tx.run(
-            "INSERT INTO to_withdraw (key, forget) SELECT key, 1 FROM forgotten WHERE true "
-            "ON CONFLICT (key) DO UPDATE SET forget = 1"
-        )
+        from mcp_memory.store.sql.tombstones import unsealed_keys
+
+        rows = [(key, 1) for key in unsealed_keys(tx)]
+        tx.insert("to_withdraw (key, forget)", rows, known="ON CONFLICT (key) DO UPDATE SET forget = 1")
     return _offer_all(tx)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any, TypeVar
@@ -13,11 +14,13 @@ from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.toc import Level
+from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows, Tombstones
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore
-from mcp_memory.store.sql.database import KEPT, SET_FACT, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sql import tombstones
+from mcp_memory.store.sql.database import ERASURES, KEPT, SET_FACT, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sql.failures import FailurePart, settle_failures
-from mcp_memory.store.sql.forget import find, forget, forget_events
+from mcp_memory.store.sql.forget import apply_tombstones, find, forget, forget_events
 from mcp_memory.store.sql.log import LogPart, index_events
 from mcp_memory.store.sql.nodes import NodePart, index_nodes
 from mcp_memory.store.sql.projects import merge_named, rename, split, trust
@@ -107,10 +110,38 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
     async def rebuild(self, timezone: str) -> None:
         await self._database.write_alone(start_anew, timezone)
 
-    async def forget(self, request: ForgetRequest, *, dry_run: bool) -> tuple[ForgetCounts, ForgetScope]:
+    async def forget(
+        self, request: ForgetRequest, *, dry_run: bool, now_ms: int | None = None
+    ) -> tuple[ForgetCounts, ForgetScope]:
         if dry_run:
             return await self._database.read_as_transaction(lambda tx: find(tx, request).told)
-        return await self._database.write_alone(forget, request)
+        moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        return await self._database.write_alone(forget, request, moment)
+
+    async def erasure_marks(self) -> list[str]:
+        return str(await self._database.value(ERASURES) or "").split()
+
+    async def tombstones(self) -> Tombstones:
+        return await self._database.read_as_transaction(tombstones.summary)
+
+    async def tombstone_rows(self, known: Sequence[str] = ()) -> tuple[TombstoneRows, TombstoneKey | None, str]:
+        def read(tx: Transaction) -> tuple[TombstoneRows, TombstoneKey | None, str]:
+            marks = "".join(value for (value,) in tx.fetch(ERASURES)).split()
+            return tombstones.all_rows(tx, known), tx.tombstone_key(), marks[-1] if marks else ""
+
+        return await self._database.read_as_transaction(read)
+
+    async def apply_tombstones(self, rows: TombstoneRows) -> ForgetCounts:
+        def apply(tx: Transaction) -> ForgetCounts:
+            counts, is_summarized = apply_tombstones(tx, rows)
+            if is_summarized:
+                start_anew(tx, *(zone for (zone,) in tx.fetch(_ZONE)))
+            return counts
+
+        return await self._database.write_alone(apply)
+
+    async def lift(self, name: str) -> bool:
+        return await self._database.write_alone(tombstones.lift, name)
 
     async def forget_events(
         self, keys: Sequence[bytes], author: str | None, *, returning: bool = False

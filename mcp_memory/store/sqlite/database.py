@@ -16,6 +16,7 @@ from anyio import to_thread
 
 from mcp_memory.domain.terms import Columns
 from mcp_memory.domain.text import holds
+from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreReplaced, UsageError
 from mcp_memory.store.sql.database import (
     LOGS,
@@ -29,7 +30,7 @@ from mcp_memory.store.sql.database import (
     finished,
     marks,
 )
-from mcp_memory.store.sqlite import migrations
+from mcp_memory.store.sqlite import keys, migrations
 from mcp_memory.store.sqlite.migrations import (
     MEMORY,
     READ_MARKS,
@@ -104,6 +105,17 @@ class SqliteTransaction(Transaction):
     def tidy_index(self) -> None:
         # The index keeps words in its old parts until these are merged.
         self.run("INSERT INTO search (search) VALUES ('optimize')")
+
+    def tombstone_key(self) -> TombstoneKey | None:
+        return keys.read_key(self._folder())
+
+    def make_tombstone_key(self) -> TombstoneKey:
+        return keys.make_key(self._folder())
+
+    def _folder(self) -> Path:
+        """Return the directory of the file; what is local to the machine lies beside it."""
+        [(_, _, name)] = [row for row in self.fetch("PRAGMA database_list") if row[1] == "main"]
+        return Path(name).parent
 
     def keep_counting(self, table: str) -> None:
         self.run("DELETE FROM sqlite_sequence WHERE name = ?", (table,))

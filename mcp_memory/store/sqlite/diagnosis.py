@@ -17,10 +17,12 @@ from typing import TypeVar
 from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.terms import Standing
+from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sql.facts import HOOKED, LAST, LATE_MS, MINUTE, PROCESS, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
+from mcp_memory.store.sql.tombstones import summary
 from mcp_memory.store.sql.work import REVISIONS
 from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
 from mcp_memory.store.sqlite.inbox import PAUSED, SET_ASIDE
@@ -28,6 +30,7 @@ from mcp_memory.store.sqlite.migrations import (
     EMPTY,
     INBOX,
     INBOX_FILE,
+    KEYED,
     MEMORY,
     create,
     holder,
@@ -252,6 +255,7 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
         revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
         failed=tuple(failed_work(connection)) if version_of(connection) >= _WITH_FAILURES else (),
+        tombstones=summary(SqliteTransaction(connection)) if version_of(connection) >= KEYED else Tombstones(),
     )
     return joined(known, local)
 

@@ -28,6 +28,8 @@ from mcp_memory.domain.terms import (
 )
 from mcp_memory.store.sql.database import ERASURES, EVENT, NODE, Reads
 from mcp_memory.store.sql.pool import load
+from mcp_memory.store.sql.tombstones import is_marked
+from mcp_memory.store.sqlite.database import SqliteTransaction
 from mcp_memory.store.sqlite.fts5 import pool_of
 
 REACHED = f"""
@@ -41,7 +43,6 @@ _NAMES = """
            coalesce((SELECT node || ' ' || version || ' ' || created_ms || ' ' || input_hash
                      FROM node_version WHERE id = ?), '')
 """
-_FORGOTTEN = "SELECT 1 FROM forgotten WHERE key = ?"
 _EVENTS = "SELECT id, timestamp_ms, role, type, text FROM event WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
 #: A node counts by its current version; those before it would only be replaced again.
 _NODES = """
@@ -99,8 +100,7 @@ def standing(connection: sqlite3.Connection, held: str | None) -> Standing:
     erased = position.erasure != erasures[-1]
     event, version = connection.execute(_NAMES, (position.event, position.version)).fetchone()
     if position.event_name and event != position.event_name:
-        key = bytes.fromhex(position.event_name)
-        ours = erased and connection.execute(_FORGOTTEN, (key,)).fetchone() is not None
+        ours = erased and bool(is_marked(SqliteTransaction(connection), [bytes.fromhex(position.event_name)]))
     else:
         ours = version == position.version_name or (erased and not version)
     if not ours:

@@ -24,9 +24,12 @@ from mcp_memory.domain.failures import Pause
 from mcp_memory.domain.forget import ForgetScope
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import PlaceName
+from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local, Payload
+from mcp_memory.store.sql import tombstones
 from mcp_memory.store.sql.database import ERASURES, Row, Transaction, note_erasure
+from mcp_memory.store.sqlite import keys
 from mcp_memory.store.sqlite.database import Database, SqliteTransaction
 from mcp_memory.store.sqlite.migrations import INBOX, is_fixed
 
@@ -199,6 +202,30 @@ class SqliteInbox:
             return Local(*map(len, await database.read(lambda connection: found(SqliteTransaction(connection)))))
         return await database.write(write)
 
+    async def tombstone_state(self) -> tuple[str, list[str]]:
+        database = await self.database()
+        mark = await database.value(f"SELECT value FROM meta WHERE key = '{keys.SYNCED}'")
+        return str(mark or ""), [name for (name,) in await database.fetch("SELECT id FROM forgetting")]
+
+    async def tombstone_rows(self) -> TombstoneRows:
+        return await (await self.database()).read_as_transaction(tombstones.all_rows)
+
+    async def keep_tombstones(self, rows: TombstoneRows, key: TombstoneKey | None, mark: str) -> None:
+        def write(tx: Transaction) -> None:
+            tombstones.insert_rows(tx, rows)
+            tx.run(_NOTE, (keys.SYNCED, mark))
+            if key:
+                tx.run(_NOTE, (keys.NAME, key.secret.hex()))
+
+        await (await self.database()).write(write)
+
+    async def lift(self, name: str) -> bool:
+        def write(tx: Transaction) -> bool:
+            tx.run("DELETE FROM checkpoint WHERE name LIKE 'transcript:%'")
+            return tombstones.lift(tx, name)
+
+        return await (await self.database()).write(write)
+
     async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
         await (await self.database()).write(_add_handed, row, wanted, home)
 
@@ -263,7 +290,8 @@ def _add_handed(tx: Transaction, row: Handed, wanted: Sequence[str], home: tuple
         earlier = map(_handed, tx.fetch(_UNOPENED, (row.server, *home, row.at_ms - _DAY_MS)))
         opened = [(row.at_ms, one.id) for one in earlier if one.names(wanted)]
         tx.run_many("UPDATE handed SET opened_ms = ? WHERE id = ?", opened)
-    told = (row.at_ms, row.kind, row.client, row.session, *row.place, row.server, row.asked)
+    asked = tombstones.conceal(tx, row.asked)
+    told = (row.at_ms, row.kind, row.client, row.session, *row.place, row.server, asked)
     tx.run(_ADD_HANDED, (*told, json.dumps(row.ids), row.tokens))
 
 

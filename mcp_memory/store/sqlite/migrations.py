@@ -116,6 +116,9 @@ _LOCAL = 6
 _EMPTIES_INDEX = "('delete-all')"
 #: This step replaces NULs in what is stored: in plain texts, and in columns that hold JSON.
 _STORABLE = 14
+#: This step gives tombstones keyed hashes. Copies of before lose theirs, which could be guessed; inbox.db has them.
+KEYED = 17
+_DROP_TOMBSTONES = ("DELETE FROM forgotten", "DELETE FROM forgotten_words")
 _TEXT_COLUMNS = """
     SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
     WHERE m.type = 'table' AND m.rootpage > 0 AND c.type = 'TEXT' AND m.name NOT LIKE 'search%'
@@ -280,10 +283,19 @@ def upgrade_copies(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.schema-*.bak"))
 
 
-def _drop_words(copy: Path) -> None:
-    """Take out of a copy what readers of transcripts kept, and what is left of it in the file's free space."""
+def _clean_copies(path: Path, version: int) -> None:
+    """Take out of the copies that upgrades made what a memory of this version should not have kept."""
+    unwanted = [*_DROP_TOMBSTONES] * (version < KEYED) + [_DROP_WORDS] * (version < _WORDLESS)
+    for copy in upgrade_copies(path) if unwanted else ():
+        _clean_copy(copy, unwanted)
+
+
+def _clean_copy(copy: Path, statements: Iterable[str]) -> None:
+    """Change a copy so that nothing of what it held before is left in the file's free space."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(copy, isolation_level=None, timeout=_SECONDS)) as connection:
-        connection.execute(_DROP_WORDS)
+        for statement in statements:
+            with suppress(sqlite3.OperationalError):  # a copy from before such a table
+                connection.execute(statement)
         connection.execute("VACUUM")
 
 
@@ -309,16 +321,15 @@ def _apply(
             # Under the lock, lest two programs that were started at once write to the same copy.
             with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
                 backup(before, path.with_name(f"{path.name}.schema-{done}.bak"))
-            for copy in upgrade_copies(path) if done < _WORDLESS else ():
-                _drop_words(copy)
+            _clean_copies(path, done)
         for number, sql in todo:
             if number > done:
                 if path and number == _LOCAL:
                     _carry_over(connection, path.with_name(INBOX_FILE))
                 for statement in statements(sql):
                     connection.execute(statement)
-                if kind == MEMORY and number == _STORABLE and done:
-                    is_index_empty |= _remove_nuls(connection)
+                if kind == MEMORY and done:
+                    is_index_empty |= _convert(connection, number)
                 connection.execute(f"PRAGMA user_version = {number}")
         if done and (is_index_empty or any(number > done and _EMPTIES_INDEX in sql for number, sql in todo)):
             _fill_index(connection)
@@ -328,6 +339,20 @@ def _apply(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _convert(connection: sqlite3.Connection, number: int) -> bool:
+    """Do what a step needs beside its SQL; return whether the index was emptied for that."""
+    if number == KEYED:
+        _rehash_tombstones(connection)
+    return number == _STORABLE and _remove_nuls(connection)
+
+
+def _rehash_tombstones(connection: sqlite3.Connection) -> None:
+    from mcp_memory.store.sql.tombstones import rehash
+    from mcp_memory.store.sqlite.database import SqliteTransaction
+
+    rehash(SqliteTransaction(connection), connection)
 
 
 def _remove_nuls(connection: sqlite3.Connection) -> bool:

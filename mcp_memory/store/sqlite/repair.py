@@ -34,12 +34,14 @@ from mcp_memory.store.sql.database import Transaction
 from mcp_memory.store.sql.projects import project_of
 from mcp_memory.store.sql.records import forget_records
 from mcp_memory.store.sql.store import index_all, start_anew
+from mcp_memory.store.sql.tombstones import is_marked, rehash
 from mcp_memory.store.sqlite.backup import backups_of
 from mcp_memory.store.sqlite.database import SqliteTransaction, told
 from mcp_memory.store.sqlite.diagnosis import examine
 from mcp_memory.store.sqlite.migrations import (
     INBOX,
     INBOX_FILE,
+    KEYED,
     MEMORY,
     PAYLOAD,
     create,
@@ -220,6 +222,9 @@ def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
                 closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as connection,
             ):
                 failed = _pour(connection, target, trusted=name == "backup")
+                if 0 < version_of(connection) < KEYED:
+                    with suppress(*_UNREADABLE, StoreError):
+                        rehash(SqliteTransaction(target), connection)
                 if name == "file":
                     damaged, version = failed, version_of(connection)
                     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'inbox'").fetchone():
@@ -397,7 +402,10 @@ def _finish(tx: Transaction, timezone: str, *, tree: bool) -> bool:
     """Make one memory of what came together; whether its tree could be kept."""
     # It is another one: transcripts are read into it from their start.
     tx.run("DELETE FROM meta WHERE key = 'memory'")
-    forgotten = tx.fetch("SELECT id FROM event WHERE key IN (SELECT key FROM forgotten)")
+    numbers = {bytes(key): number for number, key in tx.fetch("SELECT id, key FROM event")}
+    forgotten = list[tuple[int]]()
+    with suppress(StoreError):  # the inbox with the key may be damaged as well, and is repaired next
+        forgotten = [(numbers[key],) for key in is_marked(tx, [*numbers])]
     tx.run_many("DELETE FROM event WHERE id = ?", forgotten)
     for (session,) in tx.fetch("SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"):
         values = (session, "unknown", f"recovered-{session}", project_of(tx, "", "recovered"))

@@ -14,11 +14,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy
 from mcp_memory.store.sql.database import LOGS, SET_FACT, Row
 from mcp_memory.store.sql.log import index_events
 from mcp_memory.store.sql.moving import Conflict, Difference, Table, plain
 from mcp_memory.store.sql.nodes import index_nodes, unindex_nodes
+from mcp_memory.store.sqlite import keys
 from mcp_memory.store.sqlite.database import SqliteTransaction, told
 from mcp_memory.store.sqlite.migrations import create, latest, newer, prepare_folder, remove_partial, uri, version_of
 
@@ -100,6 +102,12 @@ class FileTables:
     def places(self) -> dict[str, int]:
         found = dict(self._run("SELECT name, seq FROM sqlite_sequence"))
         return {name: int(found.get(name, 0)) for name in LOGS}
+
+    def tombstone_key(self) -> TombstoneKey | None:
+        return keys.read_key(self.path.parent)
+
+    def keep_tombstone_key(self, key: TombstoneKey) -> None:
+        keys.make_key(self.path.parent, key)
 
     def begin(self, mark: str) -> None:
         facts = self.facts()

@@ -20,6 +20,7 @@ from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.migrations import INBOX, latest, migrate, statements
+from tests.store.engines import without_tombstone_keys
 from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -227,6 +228,7 @@ async def test_the_index_is_filled_anew_where_a_step_empties_it(tmp_path: Path) 
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
         for table in ("shared_project", "shared_session", "to_push", "to_withdraw", "failure"):
             connection.execute(f"DROP TABLE {table}")
+        without_tombstone_keys(connection)
         connection.execute("DROP INDEX event_shared")
         connection.execute("ALTER TABLE event DROP COLUMN visibility")
         connection.execute("ALTER TABLE session DROP COLUMN author")

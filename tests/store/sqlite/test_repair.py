@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from mcp_memory.errors import NotFound, StoreBusy, StoreError
+from mcp_memory.store.sql.tombstones import add_keys, key_for_writing
 from mcp_memory.store.sqlite import repair
 from mcp_memory.store.sqlite.database import SqliteTransaction
 from mcp_memory.store.sqlite.diagnosis import database
@@ -178,7 +179,8 @@ def test_what_is_newer_than_the_backup_comes_from_the_file(original: Path, tmp_p
 def test_what_was_forgotten_does_not_come_back_from_a_backup(original: Path, tmp_path: Path) -> None:
     path = spoiled(original, lambda data: None, tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("INSERT INTO forgotten SELECT key FROM event WHERE id < 9")
+        tx = SqliteTransaction(connection)
+        add_keys(tx, key_for_writing(tx), [key for (key,) in tx.fetch("SELECT key FROM event WHERE id < 9")])
         connection.execute("DELETE FROM event WHERE id < 9")
     spoiled(path, overwrite(root_of(path, "session"), 1), tmp_path)
     (tmp_path / "backups").mkdir()
