@@ -295,7 +295,7 @@ def _said_keys(
     author: str, role: str, kind: str, text: str, timestamp_ms: int, facts: Mapping[str, Any], *, around: int
 ) -> list[bytes]:
     """Return by what the event is recognized in any session of any client: who said what in which second."""
-    if kind in LIFECYCLE or not text.strip():
+    if not text.strip():
         return []
     contents = {fingerprint("", role, text)}
     if kind == EventType.TOOL_RESULT:
