@@ -29,7 +29,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from mcp_memory.domain.terms import Columns
 from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
-from mcp_memory.store.postgres import frequencies, migrations
+from mcp_memory.store.postgres import frequencies, migrations, rewriting
 from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import (
@@ -223,6 +223,13 @@ class PostgresTransaction(Transaction):
         key = self.tombstone_key()
         assert key is not None
         return key
+
+    def clear_audit(self, condition: str, value: str) -> None:
+        names = f"SELECT project FROM (SELECT DISTINCT project FROM audit) names WHERE {condition}"
+        self.run(f"UPDATE audit SET project = '' WHERE project IN ({names})", (value,))
+
+    def note_lost_rows(self) -> None:
+        rewriting.note_lost_rows(self)
 
 
 class PostgresReads(Reads):

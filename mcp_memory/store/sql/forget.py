@@ -467,6 +467,8 @@ def _drop_empty(tx: Transaction, request: ForgetRequest) -> None:
     if request.match is not None:
         where = "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))"
         value = same_letters(request.match)
+    if value is not None:
+        tx.clear_audit("project = ?" if request.match is None else "holds(project, ?)", value)
     unused = f"SELECT id FROM project p WHERE {where} AND NOT EXISTS (SELECT 1 FROM session WHERE project = p.id)"
     for (project,) in tx.fetch(unused, (value,)):
         remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,))])
