@@ -17,7 +17,7 @@ from mcp_memory.store.postgres.rewriting import PAUSE_MS, due_tables, pending, p
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces.forget_command import carry_out
-from tests.postgres import new_database, shared_server
+from tests.postgres import files_holding, new_database, shared_server, superuser
 from tests.store.engines import add
 from tests.store.engines import said as event
 from tests.support import conversation, database_of, learn, memory, on_engine, said
@@ -26,10 +26,6 @@ pytestmark = pytest.mark.anyio
 CANARY = "quaggaword"
 #: A text that PostgreSQL moves out of its row.
 LONG = " ".join(str(random.Random(4).randrange(10**9)) for _ in range(9_000))
-
-
-def superuser(url: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(shared_server().url(url.rpartition("/")[2], "postgres"), autocommit=True)
 
 
 def sampled(url: str) -> list[tuple[Any, ...]]:
@@ -44,21 +40,7 @@ def sampled(url: str) -> list[tuple[Any, ...]]:
 
 
 def files_with_canary(url: str) -> set[str]:
-    """The tables, indexes and other files in which its bytes stand once the server has written all of them."""
-    with superuser(url) as connection:
-        connection.execute("CHECKPOINT")
-        names = connection.execute(
-            "SELECT pg_relation_filepath(oid), oid::regclass::text FROM pg_class WHERE relfilenode <> 0"
-        )
-        relations = dict(names.fetchall())
-    found = set[str]()
-    data, word = shared_server().data, CANARY.encode()
-    [database] = {str(Path(path).parent) for path in relations if path and path.startswith("base/")}
-    for path in [*(data / database).iterdir(), *(data / "global").iterdir()]:
-        if path.is_file() and word in path.read_bytes().lower():
-            name = str(path.relative_to(data))
-            found.add(relations.get(name, name))
-    return found
+    return files_holding(url, CANARY)
 
 
 def keep_uncompressed(url: str) -> None:
@@ -156,7 +138,7 @@ async def test_forgetting_leaves_its_bytes_in_no_table_index_or_sample(tmp_path:
             )
             with superuser(url) as connection:
                 connection.execute("ANALYZE")
-            found = {name.rpartition(".")[2] for name in files_with_canary(url)}
+            found = files_with_canary(url)
             assert {"event_2026q1", "search_terms", "node_version", "bullet", "grip", "session"} < found
             assert any(name.startswith("pg_toast") for name in found)
             assert sampled(url) == []
@@ -178,13 +160,9 @@ async def test_tables_are_not_rewritten_while_someone_reads_an_earlier_state_or_
             assert reader.execute("SELECT count(*) FROM mcp_memory.event").fetchone() == (2,)
             await store.forget(ForgetRequest(match=CANARY), dry_run=False)
             assert f"process {reader.info.backend_pid} of the server" in await store.scrub(1)
-            assert "event_2026q1" in files_of(url)
+            assert "event_2026q1" in files_with_canary(url)
         assert await store.scrub(1) == ""
-        assert files_of(url) == set()
-
-
-def files_of(url: str) -> set[str]:
-    return {name.rpartition(".")[2] for name in files_with_canary(url)}
+        assert files_with_canary(url) == set()
 
 
 async def test_a_table_in_use_is_rewritten_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +176,7 @@ async def test_a_table_in_use_is_rewritten_later(monkeypatch: pytest.MonkeyPatch
             user.execute("LOCK TABLE mcp_memory.event_2026q1 IN ACCESS SHARE MODE")
             assert await store.scrub(1) == "the table event_2026q1 is in use"
         assert await store.scrub(1) == ""
-        assert files_of(url) == set()
+        assert files_with_canary(url) == set()
 
 
 async def test_large_tables_wait_for_a_running_server_which_rewrites_them_once_an_hour(
@@ -213,14 +191,14 @@ async def test_large_tables_wait_for_a_running_server_which_rewrites_them_once_a
         assert await store.scrub() == ""
         await store.forget(ForgetRequest(session_id="s2"), dry_run=False)
         assert "within the hour" in await store.scrub()
-        assert "event_2026q1" in files_of(url)
+        assert "event_2026q1" in files_with_canary(url)
         with psycopg.connect(url, autocommit=True) as connection:
             configure(connection)
             prepare_connection(connection)
             assert "event_2026q1" in {table.name for table in due_tables(connection)}
             assert rewrite(connection, now + 2 * PAUSE_MS, background=True) == ""
             assert (due_tables(connection), pending(connection, now)) == ([], "")
-        assert files_of(url) == set()
+        assert files_with_canary(url) == set()
 
 
 async def test_a_table_that_an_operator_has_rewritten_is_not_rewritten_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
@@ -13,6 +14,7 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.errors import UPDATE, Problem
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, configure, explain, shown
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
+from mcp_memory.store.postgres.rewriting import pending
 from mcp_memory.store.postgres.viewing import ROLE_OF
 from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
@@ -119,6 +121,7 @@ class ServerDiagnosis:
             of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
             failed=tuple(failed_work(link)),
             tombstones=summary(PostgresTransaction(link)),
+            to_rewrite=pending(connection, time.time_ns() // 1_000_000),
         )
         return self._joined(known)
 

@@ -54,6 +54,8 @@ class Facts:
     unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Whether something was erased and has not been scrubbed from the file yet.
     unscrubbed: bool = False
+    #: Which tables of a server may still hold it, and when they are rewritten.
+    to_rewrite: str = ""
     #: What is kept about models, by name: why one was stopped, and how often it failed.
     models: dict[str, Any] = field(default_factory=dict)
     #: How many nodes are of which revision of the extractive summarizer.
@@ -162,6 +164,10 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         fix = "End programs that have the memory open and free some space, then: mcp-memory status"
         problems.append(Problem("what was forgotten is still in the file", why, fix))
     problems += _tombstone_problems(facts.tombstones, now_ms)
+    if facts.to_rewrite:
+        why = f"{facts.to_rewrite[:1].upper()}{facts.to_rewrite[1:]}."
+        fix = "End what it names, or leave it: a running mcp-memory serve rewrites the tables by itself"
+        problems.append(Problem("what was forgotten is still in the server's files", why, fix))
     for path, line, reason in facts.set_aside:
         if os.path.lexists(path):
             where = f" (line {line})" if line else ""
