@@ -464,6 +464,9 @@ class Store(ReadStore, SharedLog, Protocol):
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the files; what keeps it there for now, or nothing."""
 
+    def unreached(self) -> str:
+        """Return where erased words may stay that `scrub` cannot reach, and how they go there; nothing if nowhere."""
+
     async def rename(self, old: str, new: str) -> str:
         """Give a project another slug, and return it."""
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -103,6 +103,7 @@ class Outcome:
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
     which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the request
     after everything was rebuilt. `shared`: how many events the team's server is still to be told to forget.
+    `unreached`: where the words may stay that no program of ours reaches.
     """
 
     found: ForgetCounts
@@ -111,6 +112,7 @@ class Outcome:
     unscrubbed: str = ""
     again: str = ""
     shared: int = 0
+    unreached: str = field(default="", compare=False)
 
     @property
     def anything(self) -> bool:
@@ -156,9 +158,11 @@ class Outcome:
             )
         if self.unscrubbed:
             told.append(
-                f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
-                "running server, or the next command, then removes them by itself."
+                f"{self.unscrubbed[:1].upper()}{self.unscrubbed[1:]}, so the erased words stay in the file until then. "
+                "See to it, or leave it: a running server, or the next command, then removes them by itself."
             )
+        if self.unreached and done:
+            told.append(self.unreached)
         return told
 
 
@@ -195,10 +199,12 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
     found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
-    left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
+    reasons = [await app.store.scrub(_PATIENCE_MS), await app.inbox.scrub(_PATIENCE_MS)]
+    left = " and ".join(dict.fromkeys(filter(None, reasons)))
     if not left and await app.index.behind():
         left = "another process is writing the index"
-    return Outcome(found, made, others, left, str(again) if again.anything else "", shared)
+    said_again = str(again) if again.anything else ""
+    return Outcome(found, made, others, left, said_again, shared, app.store.unreached())
 
 
 def own_part(app: App) -> Store:
@@ -273,6 +279,8 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
             "again": outcome.again,
             "to_forget": outcome.shared,
             "scrubbed": done and not outcome.unscrubbed,
+            "unscrubbed": outcome.unscrubbed,
+            "unreached": outcome.unreached,
         }
     told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."
     return "\n".join([told, *outcome.remarks(done=done)])

@@ -119,6 +119,12 @@ class PostgresStore(SqlStore, TeamPart):
             return ""
         return await to_thread.run_sync(self._rewrite, not wait_ms)
 
+    def unreached(self) -> str:
+        return (
+            "The server's write-ahead log, archives of it, standbys, its log of errors and dumps were not looked at. "
+            "docs/TEAM.md says when what they hold goes."
+        )
+
     def _rewrite(self, background: bool) -> str:
         url = self.database.url
         with (
