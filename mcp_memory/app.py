@@ -161,9 +161,9 @@ class App:
         """What others of the team did in a project after a time, as far as it was fetched."""
         if not self.settings.account.exists():
             return []
-        from mcp_memory.team.asking import news_of
+        from mcp_memory.team.known import news_of
 
-        return news_of(self.settings, slug, since_ms)
+        return news_of(self.settings, slug, since_ms, time.time_ns() // 1_000_000)
 
     @cached_property
     def upgrades(self) -> Upgrades | None:

@@ -18,6 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from mcp_memory import lexicon
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.capture.team_news import HEAD, place_of_news
 from mcp_memory.domain.budget import Tokenizer, first_lines, in_parts
 from mcp_memory.domain.compaction import (
     CompactionRules,
@@ -267,7 +268,10 @@ class Compactor:
     async def _keep_brief(self, source: BriefSource) -> None:
         own = await self.store.events(EventQuery(source.slug, last=1))
         news = self.news(source.slug, own[-1].timestamp_ms) if own and self.brief_tokens else ()
-        text = project_brief(source, self.brief_tokens, self.tokens.count, news) if self.brief_tokens else ""
+        since_ms = own[-1].timestamp_ms if own else 0
+        text = ""
+        if self.brief_tokens:
+            text = project_brief(source, self.brief_tokens, self.tokens.count, news, since_ms)
         await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
 
     async def share(
@@ -351,18 +355,28 @@ def _stands_in(text: str, told: Sequence[str]) -> bool:
     return any(other.startswith(text.rstrip(ELLIPSIS)) for other in told)
 
 
-def project_brief(source: BriefSource, budget: int, count: Callable[[str], int], news: Sequence[str] = ()) -> str:
-    """The newest days first, and before them pinned notes and what others did meanwhile, as much as fits."""
+def project_brief(
+    source: BriefSource, budget: int, count: Callable[[str], int], news: Sequence[str] = (), since_ms: int = 0
+) -> str:
+    """The newest days first, and before them pinned notes and what others did meanwhile, as much as fits.
+
+    What others did is not kept in it: a place is, where whoever prints the brief puts it in.
+    """
     if not source.days and not source.notes:
         return ""
     introduction = "\n".join(lexicon.sections("briefs")["project"])
     head = f'<memory project="{source.slug}">\n{introduction}\n'
     lines = [f"Pinned: {note_shown(event, 300)}" for event in source.notes]
-    lines += [f"Of the team: {line}" for line in news]
+    lines += [f"{HEAD}{line}" for line in news]
     for day in source.days:
         lines.append(f"{day.node_id} {safe(fitting(day.title, _TITLE), _TITLE)}")
         lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]
-    return head + "".join(first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)) + _FOOT
+    shown = first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)
+    fitting_news = [index for index, line in enumerate(shown) if line.startswith(HEAD)]
+    if fitting_news:
+        first, end = fitting_news[0], fitting_news[-1] + 1
+        shown = [*shown[:first], place_of_news(source.slug, since_ms, end - first), *shown[end:]]
+    return head + "".join(shown) + _FOOT
 
 
 def session_brief(

@@ -93,6 +93,10 @@ _INDEX = """
         author = excluded.author, visibility = excluded.visibility, weight = excluded.weight,
         spoken = excluded.spoken, tool = excluded.tool, terms = excluded.terms
 """
+_READ_BY_TEAM = (
+    "SELECT DISTINCT s.project FROM event e JOIN session s ON s.id = e.session "
+    "WHERE e.visibility = 'team' AND e.id IN ({})"
+)
 _INDEX_NODES = partial(
     _INDEX.format,
     columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, coalesce(s.author, ''), 'team'",
@@ -223,6 +227,15 @@ class PostgresTransaction(Transaction):
         key = self.tombstone_key()
         assert key is not None
         return key
+
+    def mark_team_erasure(self, events: Sequence[int], projects: Iterable[int] = ()) -> None:
+        found = set(projects)
+        for start in range(0, len(events), _TOGETHER):
+            part = events[start : start + _TOGETHER]
+            found |= {project for (project,) in self.fetch(_READ_BY_TEAM.format(marks(part)), part)}
+        rows = [(project, secrets.token_hex(8)) for project in sorted(found)]
+        known = "ON CONFLICT (project) DO UPDATE SET mark = excluded.mark"
+        self.insert("team_erasure (project, mark)", rows, known=known)
 
     def clear_audit(self, condition: str, value: str) -> None:
         names = f"SELECT project FROM (SELECT DISTINCT project FROM audit) names WHERE {condition}"

@@ -31,7 +31,7 @@ _SPELLED = (
         re.compile(r"\bbefore WHERE role = 'user' LIMIT 1\b"),
         "before WHERE CASE role WHEN 'user' THEN 1 ELSE 0 END <> 0 LIMIT 1",
     ),
-    # No samples are taken of names of lines, so PostgreSQL expects to find most events by a list of them, and reads all.
+    # There are no samples of names of lines, so PostgreSQL expects a list of them to match most events, and reads all.
     # Looked up one after the other, each is found by the index.
     (
         re.compile(

@@ -130,6 +130,9 @@ class Transaction(ABC):
     def note_lost_rows(self) -> None:  # noqa: B027
         """Note from which tables this transaction has erased rows, where their files are rewritten later."""
 
+    def mark_team_erasure(self, events: Sequence[int], projects: Iterable[int] = ()) -> None:  # noqa: B027
+        """Let members know that something which they could read is erased: of these events, or in these projects."""
+
     def clear_audit(self, condition: str, value: str) -> None:  # noqa: B027
         """Take the names of projects out of the audit, where there is one: those for which the condition holds."""
 

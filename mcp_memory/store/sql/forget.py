@@ -252,6 +252,7 @@ def _erase(
     if forgetting is not None:
         add_tombstones(tx, map(_erased, found.events), forgetting)
         note_forgotten(tx, [event.number for event in found.events])
+    tx.mark_team_erasure([event.number for event in touched])
     _drop_events(tx, found.events)
     note_cleared(tx, [event.number for event in found.bearing])
     for event in found.bearing:
@@ -394,6 +395,7 @@ def _drop_periods(tx: Transaction, below: Iterable[tuple[int, NodeRef]]) -> None
 def _drop_saying(tx: Transaction, sought: str) -> None:
     """Take away what says it though its events do not."""
     saying = tx.fetch(_SAYING, (sought,))
+    tx.mark_team_erasure([], {project for _, project, *_ in saying})
     drop_segments(tx, [(row[4], row[5]) for row in saying if row[2] == Level.SEGMENT and row[4] is not None])
     again = [(project, level, key) for _, project, level, key, *_ in saying if level != Level.SEGMENT]
     tx.insert("dirty_node (project, level, key)", again, known="ON CONFLICT DO NOTHING")

@@ -12,6 +12,13 @@ CREATE TABLE to_rewrite (
     since_ms bigint NOT NULL
 );
 
+-- A mark of each project that changes when something is erased there that the team could read. Laptops are told a hash of
+-- those of the projects that they may read, and drop what they keep of the team's words when it is another one.
+CREATE TABLE team_erasure (
+    project bigint PRIMARY KEY,
+    mark    text COLLATE "C" NOT NULL
+);
+
 -- The columns of a table that may hold words. All others of type text hold hashes, ids, names of members, and what this
 -- program calls things.
 CREATE FUNCTION word_columns(whose regclass) RETURNS SETOF name LANGUAGE sql STABLE AS $$
@@ -20,7 +27,7 @@ CREATE FUNCTION word_columns(whose regclass) RETURNS SETOF name LANGUAGE sql STA
       AND a.atttypid IN ('text'::regtype, 'tsvector'::regtype)
       AND a.attname NOT IN (
           'action', 'author', 'blanks', 'children', 'client', 'day', 'depth', 'done_hash', 'grips', 'holder',
-          'input_hash', 'key', 'kind', 'model', 'name', 'outcome', 'parent', 'purpose', 'relation', 'role', 'stage',
+          'input_hash', 'key', 'kind', 'mark', 'model', 'name', 'outcome', 'parent', 'purpose', 'relation', 'role', 'stage',
           'type', 'version', 'visibility', 'written_by')
 $$;
 
