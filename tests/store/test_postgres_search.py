@@ -19,7 +19,7 @@ from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.postgres.translation import by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import Transaction
 from tests.postgres import new_database
-from tests.store.engines import build, said, without_tombstone_keys
+from tests.store.engines import build, said
 
 pytestmark = pytest.mark.anyio
 
