@@ -74,6 +74,8 @@ class AskedTeam:
         self._client = client or TeamClient(account)
         self._client.heed_erasure = self._heed
         self._known: TeamKnown | None = None
+        #: An earlier version kept news in the briefs themselves, which are then written anew.
+        self._has_old_briefs = False
         self._seconds = settings.team.timeout_ms / 1000
 
     @property
@@ -127,6 +129,7 @@ class AskedTeam:
         """What is known of the team, asked for anew if that is older; where it cannot be, what was known before."""
         if self._known is None:
             known = await anyio.to_thread.run_sync(TeamKnown.load, self._settings)
+            self._has_old_briefs = bool(known.server) and not known.mark
             self._known = known if known.server == self._account.url else TeamKnown(self._account.url)
         known = self._known
         if not 0 <= _now_ms() - known.asked_ms < age_ms:
@@ -199,6 +202,8 @@ class AskedTeam:
             if lines := _lines(told if isinstance(told, list) else []):
                 news[slug] = lines
         changed = [slug for slug in {*news, *before} if news.get(slug) != before.get(slug)]
+        if self._has_old_briefs:
+            changed, self._has_old_briefs = await store.slugs(), False
         if marks <= {known.mark}:
             known.news, known.news_ms = news, _now_ms()
         else:  # something was erased meanwhile, perhaps some of these; they are asked for again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -161,3 +162,18 @@ async def test_news_that_the_server_has_not_confirmed_for_a_day_are_not_printed(
         assert "\x1d" not in "".join(shown)
         # Neither does a brief print them that an earlier version has made.
         assert with_news(str(settings.home), "<memory>\nOf the team: carol\n- x\n", told_ms) == "<memory>\n- x\n"
+
+
+async def test_news_that_an_earlier_version_wrote_into_a_brief_go_with_the_first_answer(tmp_path: Path) -> None:
+    async with team_server(tmp_path / "server") as desk, reachable(desk) as url:
+        settings = await joined(tmp_path / "laptop", url, await desk.add_user("dan"))
+        known = {"server": url, "asked_ms": 0, "projects": [], "news_ms": 1, "news": {"shop": [[1, "carol: cromlech"]]}}
+        settings.team_known.write_text(json.dumps(known))
+        async with open_app(settings, cwd=repository(tmp_path / "clone")) as app:
+            text = brief(app).replace("\n", "\nOf the team: carol: cromlech\n", 2)
+            await app.inbox.keep({f"remote:{REMOTE}": text}, 1)
+            assert "cromlech" not in brief(app)
+            assert holds(settings.home, "cromlech")
+            await learn_news(app)
+            assert "cromlech" not in read_brief(str(settings.home), f"remote:{REMOTE}")
+        assert not TeamKnown.load(settings).news
