@@ -89,6 +89,7 @@ def test_forget_is_not_called_complete_before_the_tables_are_rewritten(shell: Sh
         assert "still reads an earlier state" in done["unscrubbed"]
         assert whats(shell) == ["what was forgotten is still in the server's files"]
     assert "rewritten by a running `mcp-memory serve`" in shell.run("doctor").stdout
+    assert "what was forgotten is still in the server's files" in shell.run("status").stdout
 
 
 @pytest.mark.parametrize(
