@@ -12,6 +12,7 @@ import pytest
 
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.store.postgres import migrations, rewriting
+from mcp_memory.store.postgres import store as store_module
 from mcp_memory.store.postgres.database import configure
 from mcp_memory.store.postgres.rewriting import PAUSE_MS, due_tables, pending, prepare_connection, rewrite
 from mcp_memory.store.postgres.store import PostgresStore
@@ -183,6 +184,7 @@ async def test_large_tables_wait_for_a_running_server_which_rewrites_them_once_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rewriting, "SMALL_BYTES", 0)
+    monkeypatch.setattr(store_module, "_AGAIN_SECONDS", 0.0)
     url, now = new_database(), time.time_ns() // 1_000_000
     async with PostgresStore.open(url) as store:
         await add(store, event(f"The {CANARY} swims.", 1), event(f"The {CANARY} dives.", 2, session="s2"))

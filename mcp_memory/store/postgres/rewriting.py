@@ -52,7 +52,7 @@ _SETTLED = """
     WHERE to_regclass(relation) IS NULL OR pg_relation_filenode(to_regclass(relation)) <> filenode
 """
 _DUE = """
-    SELECT relation, pg_total_relation_size(to_regclass(relation)), since_ms, xid::text, age(xid::xid),
+    SELECT relation, pg_total_relation_size(to_regclass(relation)), xid::text, age(xid::xid),
            EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass(relation)
                    AND (pg_has_role(c.relowner, 'USAGE')
                         OR EXISTS (SELECT 1 FROM pg_database WHERE datname = current_database()
@@ -68,7 +68,7 @@ _OLDEST = """
         SELECT format('process %s of the server%s', pid, ' (' || nullif(application_name, '') || ')') AS who,
                greatest(age(backend_xid), age(backend_xmin)) AS ages
         FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (datname = current_database() OR datname IS NULL)
-        UNION ALL SELECT format('the replication slot %s', slot_name), greatest(age(xmin), age(catalog_xmin))
+        UNION ALL SELECT format('the replication slot %s', slot_name), age(xmin)
         FROM pg_replication_slots
         UNION ALL SELECT format('the prepared transaction %s', gid), age(transaction)
         FROM pg_prepared_xacts WHERE database = current_database()
@@ -83,7 +83,6 @@ class DueTable:
 
     name: str
     total_bytes: int
-    since_ms: int
     xid: str
     age: int
     is_ours: bool
@@ -118,7 +117,7 @@ def rewrite(connection: psycopg.Connection[Any], now_ms: int, *, background: boo
         obstacle = ""
         for table in chosen:
             obstacle = _rewrite_table(connection, table) or obstacle
-        if chosen:
+        if len(due_tables(connection)) < len(tables):
             _end_log_file(connection)
         return obstacle or pending(connection, now_ms)
     finally:

@@ -45,6 +45,8 @@ _BYTES = f"""
     SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c
     WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND c.relkind = 'r'
 """
+#: How long the loop waits before it tries again to rewrite tables that could not be.
+_AGAIN_SECONDS = 60.0
 #: Whether something was erased that may still lie in the files.
 _DUE = "SELECT 1 FROM to_rewrite LIMIT 1"
 
@@ -83,6 +85,7 @@ class PostgresStore(SqlStore, TeamPart):
         self._database = self.database = database
         self._keep_quarters = keep_quarters
         self.index_keeper = PostgresIndex(database)
+        self._next_rewrite = 0.0
 
     @classmethod
     @asynccontextmanager
@@ -115,9 +118,14 @@ class PostgresStore(SqlStore, TeamPart):
 
         With a time to wait somebody waits for it, so large tables are left to a running server.
         """
-        if await self.database.value(_DUE) is None:
+        background = not wait_ms
+        if (background and time.monotonic() < self._next_rewrite) or await self.database.value(_DUE) is None:
             return ""
-        return await to_thread.run_sync(self._rewrite, not wait_ms)
+        left = await to_thread.run_sync(self._rewrite, background)
+        if left:
+            # Whoever reads a table waits while we wait for it, so it is not tried with each write.
+            self._next_rewrite = time.monotonic() + _AGAIN_SECONDS
+        return left
 
     def unreached(self) -> str:
         return (
