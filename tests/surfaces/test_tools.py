@@ -108,7 +108,7 @@ async def follow(client: Client, tool: str, pattern: str, **arguments: Any) -> l
 
 async def test_a_cursor_leads_through_all_children_of_a_node(settings: Settings) -> None:
     async with connected(settings) as client:
-        arguments = {"node_id": "toc:month:2026-10", "pattern": r"^> .* · (toc:week:\S+)"}
+        arguments = {"node_id": "toc:month:2026-10", "pattern": r"^> (toc:week:\S+)"}
         everything = await follow(client, "get_node", **arguments, budget_tokens=2_000)
         in_pages = await follow(client, "get_node", **arguments, budget_tokens=200)
         assert len(everything) >= 4
@@ -117,7 +117,7 @@ async def test_a_cursor_leads_through_all_children_of_a_node(settings: Settings)
 
 async def test_a_cursor_leads_through_a_time(settings: Settings) -> None:
     async with connected(settings) as client:
-        arguments = {"when": "October 2026", "pattern": r"^\w.* · (toc:week:\S+)"}
+        arguments = {"when": "October 2026", "pattern": r"^(toc:week:\S+)"}
         everything = await follow(client, "browse_time", **arguments, budget_tokens=5_000)
         in_pages = await follow(client, "browse_time", **arguments, budget_tokens=300)
         assert len(everything) >= 4
