@@ -53,7 +53,7 @@ _BEGINNING = re.compile(
     rf"(?:{_any_of(LABELS)})[*_`'\")\]]*{_COLON}[*_`]*"
     rf"|(?:{_any_of(HEADS)})\b[^:\n.!?;]{{0,{_HEAD_CHARS}}}?{_COLON}(?!//)"
     r"|\[\s*(?:user|assistant|tool|system)\b[^\]]{0,40}\]"
-    r"|\((?:refused|failed|interrupted|agent)\b[^)]{0,80}\)"
+    r"|\((?:refused|failed|interrupted)\b[^)]{0,80}\)"
     r"|(?:session|record|memo|s)\s*[:：]\s*[\w-]+"
     r"|record\s+[0-9a-z]{20,}"
     rf"|session\s+\S+\s+(?:of|by)\s+[^:.]{{1,{_HEAD_CHARS}}}?{_COLON}"

@@ -31,6 +31,8 @@ class SessionView:
     own_summary: Event | None
     #: The sessions that it resumed or forked, which keep what was said before.
     continues: tuple[str, ...] = ()
+    #: Other clients that have told of a session under the same name.
+    others: tuple[str, ...] = ()
 
 
 @at_one_moment
@@ -45,7 +47,9 @@ async def session_view(here: Answers, session_id: str) -> SessionView:
     (await here.view()).admit(project)
     own = await here.reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
     continues = tuple(await here.reader.continues(name))
-    return SessionView(name, project, records, tail, own[0] if own else None, continues)
+    shown = tail[-1].client if tail else ""
+    others = tuple(client for client in await here.reader.clients_of(name) if shown and client != shown)
+    return SessionView(name, project, records, tail, own[0] if own else None, continues, others)
 
 
 async def session_text(answers: Answers, session_id: str, budget: int) -> Page:
@@ -73,6 +77,10 @@ async def session_page(answers: Answers, session_id: str, budget: int) -> tuple[
         last = view.records[-1]
         lines = [f"{named[-1]}, by {last.written_by}:", *quoted_record(last.body, _GIST)]
         pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
+    if view.others:
+        names = ", ".join(quoted_name(client, 40) for client in view.others)
+        told = f"{len(view.others) + 1} sessions have this id. This one is of {view.tail[-1].client}; {names} told of"
+        pieces.append(aside(f"{told} the other, which teleport finds.", rank=0))
     for origin in view.continues:
         pieces.append(
             aside(f"Continues session {quoted_name(origin, 80)}, where what was said before is kept.", rank=0)
@@ -118,6 +126,7 @@ def session_shape(view: SessionView, tokens: int) -> dict[str, Any]:
         "tail": [event_shape(event) for event in view.tail],
         "tokens": tokens,
         "own_summary": event_shape(view.own_summary) if view.own_summary else None,
+        **({"others": list(view.others)} if view.others else {}),
         **({"continues": list(view.continues)} if view.continues else {}),
     }
 
