@@ -11,6 +11,7 @@ from typing import Literal
 
 from mcp_memory.domain.events import AGENT, NOTES_CLIENT, Event, is_by_agent, parse_ulid, ulid
 from mcp_memory.domain.quoting import quoted, quoted_name
+from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import SEE_GRIPS, BadId
 
@@ -224,6 +225,20 @@ def fitting(title: str, width: int) -> str:
         names, more, _ = names.rpartition(", ")
         mark = mark if more else ""
     return f"{themes}{mark}{names}{end}"
+
+
+def quoted_title(title: str, width: int, *, is_period: bool, starts_line: bool = False) -> str:
+    """Return a title whose themes, of which a period has several behind its name, cannot pose as lines of ours."""
+    name, colon, themes = title.partition(": ") if is_period else ("", "", title)
+    if not colon:
+        return quoted(fitting(title, width), width, starts_line=starts_line)
+    room = max(width - len(name) - len(colon), 1)
+    return f"{safe(name)}{colon}{quoted_themes(themes, room)}"
+
+
+def quoted_themes(themes: str, width: int) -> str:
+    """Return the themes of a period, each quoted by itself."""
+    return "; ".join(quoted(theme) for theme in safe(fitting(themes, width), width).split("; "))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Stored text as an answer may show it: on one line it cannot begin like a line of ours, nor name one of our ids.
 
-Whatever poses is shown in other brackets, ‹Pinned:› or ‹grip:9A8B7C6D›, and never left out. Every renderer takes stored
-text through here; `domain/text.py` has made tags and turn marks harmless before.
+Whatever poses is shown with other brackets, ‹Pinned:› or grip‹:›9A8B7C6D, and never left out. Every renderer takes
+stored text through here; `domain/text.py` has made tags and turn marks harmless before.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ _BEGINNING = re.compile(
 _LINE_MARKS = re.compile(r"(?:(?:[#>*+|=~\-]{1,6}|[•→✗]|\d{1,3}[.)]|`{3,})(?=\s|$)\s*)+|[-=~`]{3,}")
 #: Our ids and our last line, which nothing else looks like, wherever they stand.
 _OURS = re.compile(
-    r"(?<!‹)\b(?:grip\s?[:：]\s?(?:-?\d{1,15}[:：])?[0-9A-HJKMNP-TV-Z]{8,26}(?:\+\d+)?(?:@[\w.-]+)?"
-    r"|toc\s?[:：]\s?(?:year|month|week|day|segment)[:：]\s?[\w:.-]*\w(?:@[\w.-]+)?)\b"
+    r"\b(?P<kind>grip|toc)\s?[:：](?=\s?(?:-?\d{1,15}[:：])?[0-9A-HJKMNP-TV-Z]{8}|\s?(?:year|month|week|day|segment)[:：])"
     r"|[\[［]\s*(?P<foot>~?\d[\d,.]*\s*tokens\b[^\]］\n]{0,400})[\]］]?",
     re.I,
 )
@@ -105,7 +104,7 @@ def quoted_name(name: str, limit: int = 0) -> str:
     shown = safe(name, limit)
     if _PLAIN_NAME.fullmatch(shown) and not _OURS.search(shown):
         return shown
-    return f"{OPEN}{shown.translate(_NO_BRACKETS)}{CLOSE}"
+    return f"{OPEN}{unposed_ids(shown.translate(_NO_BRACKETS))}{CLOSE}"
 
 
 def quoted_block(text: str) -> str:
@@ -128,6 +127,8 @@ def count_unposed(text: str) -> int:
     return len(_OURS.findall(text)) if _may_hold_ours(text) else 0
 
 
+#: Marks whose full-width forms count as they do.
+_ASCII_FORMS = frozenset(":[]()#>-.")
 _NO_BRACKETS = str.maketrans("", "", OPEN + CLOSE)
 
 
@@ -137,7 +138,7 @@ def _may_hold_ours(text: str) -> bool:
 
 
 def _unposed(found: re.Match[str]) -> str:
-    return f"{OPEN}{found['foot'] or found[0]}{CLOSE}"
+    return f"{OPEN}{found['foot']}{CLOSE}" if found["foot"] else f"{found['kind']}{OPEN}:{CLOSE}"
 
 
 def _own_beginning(line: str) -> int:
@@ -159,4 +160,4 @@ def _plain_letters(text: str) -> tuple[Sequence[int], str]:
 
 def _plain_letter(char: str) -> str:
     base = unicodedata.normalize("NFKD", char)[0].translate(ALIKE).lower()
-    return base if len(base) == 1 else char
+    return base if len(base) == 1 and (base.isalnum() or (base in _ASCII_FORMS and char != "…")) else char

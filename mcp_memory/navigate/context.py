@@ -31,11 +31,11 @@ from mcp_memory.domain.nodes import (
     Node,
     NodeQuery,
     event_grip_id,
-    fitting,
     foremost,
     note_author,
     note_shown,
     parse_grip_id,
+    quoted_title,
     short_grip_id,
     user_first,
 )
@@ -393,7 +393,7 @@ class Contexts:
     def _node(self, kind: Kind, node: Node, focus: Focus, *, full: bool) -> Block:
         node_id = focus.scope.id_of(node.node_id, node.project)
         by = f" by {quoted_name(node.author, _TITLE)}:" if node.author else ""
-        lines = [f"{node_id}{by} {quoted(fitting(node.title, _TITLE), _TITLE)}"]
+        lines = [f"{node_id}{by} {quoted_title(node.title, _TITLE, is_period=node.level is not Level.SEGMENT)}"]
         for bullet in node.bullets if full else foremost(node.bullets, _FEW):
             grip = f" {short_grip_id(parse_grip_id(bullet.grip_ids[0])[1])}" if full and bullet.grip_ids else ""
             lines.append(f"- {bullet.quoted(_GIST)}{grip}")

@@ -12,7 +12,7 @@ from functools import partial
 
 from mcp_memory.domain.budget import Piece
 from mcp_memory.domain.events import Event, EventType, parse_ulid, short_session
-from mcp_memory.domain.nodes import event_grip_id, fitting, short_grip_id
+from mcp_memory.domain.nodes import event_grip_id, quoted_title, short_grip_id
 from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
 from mcp_memory.domain.text import safe
 from mcp_memory.navigate.browse import OpenedGrip
@@ -161,7 +161,7 @@ def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
     """
     if not hit.role:
         behind = list(dict.fromkeys(hit.event_ids))[:_GRIPS] if words else ()
-        title = f" {quoted(fitting(hit.title, _TITLE), _TITLE)}" if hit.title else ""
+        title = f" {quoted_title(hit.title, _TITLE, is_period=hit.kind != 'segment')}" if hit.title else ""
         return (hit.short_id or hit.id) + "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in behind) + title
     (timestamp_ms, key), place = parse_ulid(hit.event_ids[0]), hit.passage.place
     name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)

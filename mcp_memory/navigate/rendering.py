@@ -14,7 +14,16 @@ from datetime import datetime, tzinfo
 from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, foremost, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Node,
+    event_grip_id,
+    foremost,
+    parse_grip_id,
+    quoted_themes,
+    quoted_title,
+    short_grip_id,
+)
 from mcp_memory.domain.quoting import count_unposed, quoted, quoted_block, quoted_name, unposed_ids
 from mcp_memory.domain.text import clean, count_defused, safe, terms
 from mcp_memory.domain.toc import Level, Scope
@@ -88,11 +97,16 @@ class NodeLines:
 
     def line(self, node: Node, width: int = _TITLE, *, whole: bool = False, facts: str = "") -> str:
         """A node's id, which already says which day or month it is, what is known of it, and its title."""
-        name = node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1]
+        is_period = node.level is not Level.SEGMENT
+        title = (
+            quoted_themes(node.title.split(": ", 1)[-1], width)
+            if is_period
+            else quoted_title(node.title, width, is_period=False)
+        )
         short = self.scope.short_id_of(node.ref, node.project)
         shown = self.scope.id_of(node.node_id, node.project) if whole else short
         by = f" by {quoted_name(node.author, _NAME)}:" if node.author else ""
-        return f"{shown}{facts}{by} {quoted(fitting(name, width), width)}"
+        return f"{shown}{facts}{by} {title}"
 
     def bullet(self, bullet: Bullet, *, gripped: bool = True) -> str:
         text = f"- {bullet.quoted(_BULLET)}"

@@ -30,7 +30,7 @@ from mcp_memory.domain.compaction import (
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
 from mcp_memory.domain.failures import brief_failure, is_failure_of_one, record_failure
-from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_author, note_shown, user_first
+from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, note_author, note_shown, quoted_title, user_first
 from mcp_memory.domain.quoting import quoted, quoted_name
 from mcp_memory.domain.records import (
     Account,
@@ -364,7 +364,7 @@ def project_brief(source: BriefSource, budget: int, count: Callable[[str], int],
     lines = [f"Pinned{note_author(event)}: {note_shown(event, 300)}" for event in user_first(source.notes)]
     lines += [f"Of the team: {line}" for line in news]
     for day in source.days:
-        lines.append(f"{day.node_id} {quoted(fitting(day.title, _TITLE), _TITLE)}")
+        lines.append(f"{day.node_id} {quoted_title(day.title, _TITLE, is_period=True)}")
         lines += [f"- {bullet.quoted(240)}" for bullet in day.bullets]
     return head + "".join(first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)) + _FOOT
 

@@ -15,7 +15,16 @@ from typing import Any
 from mcp_memory.app import App
 from mcp_memory.domain.budget import cursor_of, offset_of
 from mcp_memory.domain.events import Event, parse_ulid, short_session
-from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Kind,
+    Node,
+    NodeQuery,
+    foremost,
+    parse_grip_id,
+    quoted_themes,
+    short_grip_id,
+)
 from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, Scope, ancestors, local_day, parse_node_id
@@ -43,6 +52,8 @@ _ALL_AROUND = 1_000
 _ALL_NODES = 100_000
 #: How many bullets of a day stand in the table of contents, and of a node in a list; how many passages of a topic.
 _FEW, _SAID = 3, 4
+#: Characters of a title.
+_TITLE_CHARS = 600
 #: Characters of a passage, of a message around a grip, and of the grip's own words.
 _PASSAGE, _AROUND, _WORDS = 300, 400, 4_000
 _MONTH_DAYS = 31
@@ -136,7 +147,7 @@ def node_entry(node: Node, scope: Scope, *, whole: bool = False, facts: Sequence
     """A node by its title. What the calendar calls it stands out."""
     lead, colon, themes = ("", "", node.title) if node.level is Level.SEGMENT else node.title.partition(": ")
     name = scope.id_of(node.node_id, node.project) if whole else scope.short_id_of(node.ref, node.project)
-    shown = quoted(themes or lead, starts_line=not colon)
+    shown = quoted_themes(themes, _TITLE_CHARS) if colon else quoted(themes or lead, starts_line=True)
     return Listed(shown, facts, name, lead=f"{lead}:" if colon else "", tone=_PERIOD if lead else "bold")
 
 
@@ -157,7 +168,7 @@ def hit_entry(answers: Answers, hit: Hit, title: str = "", *, several: bool = Fa
     if not hit.role:
         points = [line.removeprefix("- ") for line in hit.passage.text.splitlines()]
         return Listed(
-            quoted(hit.title, starts_line=True),
+            quoted_title(hit.title, _TITLE_CHARS, is_period=hit.kind != "segment", starts_line=True),
             facts,
             hit.short_id or hit.id,
             [Listed(point, point=True) for point in points],
