@@ -23,6 +23,7 @@ from mcp_memory.domain.nodes import (
     foremost,
     parse_grip_id,
     quoted_themes,
+    quoted_title,
     short_grip_id,
 )
 from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
