@@ -88,6 +88,8 @@ def quoted(text: str, limit: int = 0, *, starts_line: bool = False) -> str:
         end = max(end, marks.end())
     if not end:
         return line
+    if line[:end].count(OPEN) > line[:end].count(CLOSE) and line.startswith(CLOSE, end):
+        end += len(CLOSE)  # a turn mark that has its brackets already
     return f"{OPEN}{line[:end].strip().translate(_NO_BRACKETS)}{CLOSE} {line[end:].lstrip()}".rstrip()
 
 

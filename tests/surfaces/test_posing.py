@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from mcp_memory.config import Calendar, Settings
 from tests.support import REPO, said
 from tests.surfaces.client import GRIP, ask, connected, read
 from tests.surfaces.shell import Shell
+from tests.surfaces.web.conftest import reading
 
 PROJECT = "work"
 BIDI, ZWJ, TAGS = "\u202e", "\u200d\u2063", "\U000e0041\U000e0042"
@@ -348,3 +350,78 @@ def test_nothing_that_is_stored_poses_as_the_memory_itself(told: dict[str, list[
 
 def test_the_probes_are_distinct_and_many() -> None:
     assert len({probe.marker for probe in PROBES}) == len(PROBES) >= 53
+
+
+HOSTILE_MARKUP = {
+    "script": "<script>alert(1)</script>",
+    "image": "<img src=x onerror=alert(1)>",
+    "form": '<form action="/forget" method="post"><button>Go</button></form>',
+    "frame": '<iframe src="https://example.com"></iframe>',
+    "script link": "[a harmless page](javascript:alert(1))",
+    "data link": "[a picture](data:text/html;base64,PHNjcmlwdD4=)",
+    "remote image": "![pixel](https://example.com/pixel.png)",
+    "attribute": '" onmouseover="alert(1)" x="',
+    "template": "{{ url('/evil') }}{% include 'notes.html' %}",
+    "style": "<style>body { display: none }</style>",
+}
+
+
+class Page(HTMLParser):
+    """What of a page could act: its tags, and what their attributes lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags = list[tuple[str, dict[str, str]]]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+
+def active_parts(html: str) -> list[tuple[str, str, str]]:
+    """The attributes of a page that run or load something which is not the viewer's own."""
+    page = Page()
+    page.feed(html)
+    found = [("tag", tag, "") for tag, _ in page.tags if tag in ("iframe", "object", "embed", "base")]
+    for tag, attributes in page.tags:
+        for name, value in attributes.items():
+            # A link that people follow by themselves may lead anywhere but into a script.
+            allowed = r"/(?!/)|#|\?|https?://|$" if (tag, name) == ("a", "href") else r"/(?!/)|#|\?|$"
+            leads = name in ("href", "src", "action", "formaction", "data") and not re.match(allowed, value)
+            if leads or name.startswith("on"):
+                found.append((tag, name, value))
+    return found
+
+
+@pytest.mark.anyio
+async def test_no_page_of_the_viewer_runs_or_loads_what_is_stored(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", calendar=Calendar("UTC"), project=PROJECT)
+    lines = [
+        said(f"{markup} quokka {name}", f"2025-08-01T09:{at:02}:00Z", role=role, session=markup, project=PROJECT)
+        for at, (name, markup) in enumerate(HOSTILE_MARKUP.items())
+        for role in ("user", "assistant", "tool")
+    ]
+    async with reading(settings) as reader:
+        await reader.learn(lines)
+        empty = set(active_parts(await reader.get("/notes")))
+        for address in ("/", "/toc", "/sessions", "/search?q=quokka", "/day/2025-08-01", "/files", "/notes"):
+            html = await reader.get(address)
+            assert set(active_parts(html)) <= empty, address
+            assert "<script>alert" not in html
+        for markup in HOSTILE_MARKUP.values():
+            html = await reader.get(f"/session/{quote(markup, safe='')}")
+            assert "quokka" in html
+            assert set(active_parts(html)) <= empty, markup
+
+
+def test_what_is_stored_adds_nothing_to_the_json_of_a_command(planted: Shell) -> None:
+    for command in (("search", "quokka", "--limit", "50"), ("sessions", "--limit", "200"), ("toc",), ("open",)):
+        printed = planted.run(*command, "--project", PROJECT, "--json").stdout
+        assert printed.isascii()
+        assert "\x1b" not in printed
+        assert isinstance(json.loads(printed), dict)
+
+
+def test_a_terminal_shows_no_control_sequence_of_what_is_stored(planted: Shell) -> None:
+    shown = planted.run("search", "quokkaansi", "--project", PROJECT).stdout
+    assert "quokkaansi" in shown
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
