@@ -20,6 +20,7 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import parse_grip_id
 from mcp_memory.domain.people import ProjectName, TeamReply, valid_name
+from mcp_memory.domain.quoting import quoted_behind_label
 from mcp_memory.domain.text import REDACTED, safe
 from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused
 from mcp_memory.store.port import Clock, Store
@@ -221,7 +222,8 @@ def _lines(told: Sequence[object]) -> list[tuple[int, str]]:
             assert isinstance(one, dict)
             when, grip = datetime.fromisoformat(str(one["time"])), str(one["grip_id"])
             parse_grip_id(grip)
-            line = f"{valid_name(str(one['author']))}, {when.date()}: {safe(str(one['text'])[:2_000], 160)} {grip}"
+            words = quoted_behind_label(safe(str(one["text"])[:2_000]), 160)
+            line = f"{valid_name(str(one['author']))}, {when.date()}: {words} {grip}"
             found.append((round(when.timestamp() * 1000), line))
         except (AssertionError, KeyError, ValueError, OverflowError, MemoryFault):
             continue

@@ -16,7 +16,7 @@ from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
 from mcp_memory.store.postgres.rewriting import pending
 from mcp_memory.store.postgres.viewing import ROLE_OF
-from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
+from mcp_memory.store.sql.facts import HOOKED, LAST, PINS_ASKED, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.tombstones import summary
@@ -119,6 +119,7 @@ class ServerDiagnosis:
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
             of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
+            pins_asked=tuple(link.execute(PINS_ASKED).fetchall()),
             failed=tuple(failed_work(link)),
             tombstones=summary(PostgresTransaction(link)),
             to_rewrite=pending(connection, time.time_ns() // 1_000_000),

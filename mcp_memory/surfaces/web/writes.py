@@ -9,9 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mcp_memory.domain.events import Event, EventQuery, EventType
+from mcp_memory.domain.events import PIN_ASKED, Event, EventQuery, EventType
 from mcp_memory.domain.forget import ForgetRequest
-from mcp_memory.domain.nodes import NOTE_KINDS, Kind
+from mcp_memory.domain.nodes import NOTE_KINDS, Kind, note_author
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, request_from
 from mcp_memory.surfaces.web import views
@@ -82,7 +82,15 @@ async def _notes_page(
 
 def _note(event: Event) -> Data:
     kind = str(event.metadata.get("kind", Kind.NOTE))
-    return views.said(event) | {"kind": kind, "text": event.text, "project": event.project}
+    by = note_author(event).strip(" ()")
+    asked = bool(event.metadata.get(PIN_ASKED))
+    return views.said(event) | {
+        "kind": kind,
+        "text": event.text,
+        "project": event.project,
+        "by": by,
+        "pin_asked": asked,
+    }
 
 
 async def note(site: Site, request: Request) -> Response:
