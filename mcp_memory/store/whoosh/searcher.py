@@ -172,3 +172,15 @@ def _in_a_row(reader: Any, field: str, phrase: Sequence[str]) -> Iterator[tuple[
             if places := set.intersection(*at):
                 yield document, float(len(places))
         lead.next()
+
+
+def count_phrase(folder: Path, text: str) -> int:
+    """Return in how many documents the latest generation holds the words of a text, one after the other."""
+    from mcp_memory.store.whoosh.writer import opened
+
+    words = index_words(text)
+    if not words or generation(folder) is None:
+        return 0
+    with opened(folder) as index, index.reader() as reader:
+        leaves = [leaf for leaf, _ in reader.leaf_readers()]
+        return sum(1 for leaf in leaves for field in WEIGHTS for _ in _in_a_row(leaf, field, words))
