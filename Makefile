@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # $(call step,what it does,command) prints one line; the command's output is shown only if it fails.
 step = @echo "$(1)"; output=$$($(2) 2>&1) || { printf '%s\n' "$$output" >&2; exit 1; }
 
-.PHONY: help run test test-slow clock shuffle fuzz cover bench team crash soak lint types unit axe e2e conformance lock release clean
+.PHONY: help run test test-slow clock shuffle fuzz cover bench team crash soak forget lint types unit axe e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench team  50 laptops that push while 50 agents ask, and servers that are killed (needs PostgreSQL)"
 	@echo "make crash  several hundred kills of hooks, servers and commands, after which nothing may be lost or doubled"
 	@echo "make soak   ten minutes of hooks, questions, restarts and forgetting, during which nothing may grow"
+	@echo "make forget  every way to forget with every step that could undo it, and the table of checks that pass"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
 	@echo "make conformance  the protocol's own suite against the server (needs npm)"
 	@echo "make release  sdist, wheel and bill of materials in dist/"
@@ -105,7 +106,7 @@ bench: $(READY)
 team:
 	@:
 
-crash soak: $(READY)
+crash soak forget: $(READY)
 	$(BIN)/python -m bench $@
 
 # The kit that runs the real clients lies beside the repository, if at all.

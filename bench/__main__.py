@@ -1,6 +1,7 @@
 """`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]` runs the benchmarks and prints all figures.
 
-`crash` and `soak` are trials rather than measurements: they run only when named, and fail if a promise is broken.
+`crash`, `soak` and `forget` are trials rather than measurements: they run only when named, and fail if a promise is
+broken.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NAMES = (
     "redaction",
     "team",
 )
-TRIALS = ("crash", "soak")
+TRIALS = ("crash", "soak", "forget")
 
 
 def main() -> int:
@@ -52,7 +53,7 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
-    parser.add_argument("--short", action="store_true", help="crash and soak: the form that runs with the tests")
+    parser.add_argument("--short", action="store_true", help="crash, soak and forget: the form that runs with the tests")
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
     parser.add_argument("--verbose", action="store_true", help="redaction: list the texts in view that come out wrong")
     options = parser.parse_args()

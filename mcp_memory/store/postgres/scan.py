@@ -1,4 +1,4 @@
-"""Read every row of a memory on a PostgreSQL server, and the planner's samples, to look for what should not be there."""
+"""Read every row of a memory on a server, and the planner's samples, to look for what should not be there."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import sqlite3
 import subprocess
 import sys
 import uuid
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psycopg
 from mcp.client.session import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
@@ -136,18 +137,25 @@ class World:
         """Copy everything aside; the return value names a copy of the server's database."""
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(self.root, place)
-        return shared_server().new_database(self.url.rpartition("/")[2]) if self.url else ""
+        return _copied(self.url) if self.url else ""
 
     def restore(self, place: Path, url: str) -> None:
         self.drop()
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(place, self.root)
-        self.url = shared_server().new_database(url.rpartition("/")[2]) if url else ""
+        self.url = _copied(url) if url else ""
 
     def drop(self) -> None:
         for url in filter(None, (self.url, *self.further)):
             drop_database(url)
         self.url, self.further = "", []
+
+
+def _copied(url: str) -> str:
+    """A copy of a database, which nobody may be using meanwhile."""
+    name = url.rpartition("/")[2]
+    shared_server().sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    return shared_server().new_database(name)
 
 
 def fill(world: World) -> None:
@@ -176,6 +184,9 @@ def fill(world: World) -> None:
     if not world.url:
         world.run("backup", str(world.outside / "backup.db"))
     _leave_payloads(world)
+    if world.url:
+        with psycopg.connect(world.url, autocommit=True) as connection:
+            connection.execute("ANALYZE")
 
 
 async def _ask_question(world: World) -> None:
@@ -291,9 +302,10 @@ def _by_form(world: World) -> None:
     anyio.run(forget)
 
 
-def _event_of(world: World, word: str) -> str:
+def _forget_event(world: World, word: str) -> None:
     lines = (json.loads(line) for line in world.run("export").splitlines())
-    return next(str(line["event_id"]) for line in lines if word in line.get("text", ""))
+    event_id = next(str(line["event_id"]) for line in lines if word in line.get("text", ""))
+    world.run("forget", "--event", event_id, "--yes")
 
 
 def _command(*words: str) -> Callable[[World], None]:
@@ -330,7 +342,7 @@ WAYS = (
     _way("session", _command("--session", _SESSION), {*WORDS} - {"note"}, _CONTROLS - {STAYING["session"]}),
     _way(
         "event",
-        lambda world: world.run("forget", "--event", _event_of(world, WORDS["prompt"]), "--yes") and None,
+        lambda world: _forget_event(world, WORDS["prompt"]),
         ["prompt"],
         _CONTROLS | _EVENTS,
     ),
@@ -339,7 +351,7 @@ WAYS = (
     _way("match", _command("--match", MARK.title()), WORDS, _CONTROLS),
     _way(
         "note",
-        lambda world: world.run("forget", "--event", _event_of(world, WORDS["note"]), "--yes") and None,
+        lambda world: _forget_event(world, WORDS["note"]),
         ["note"],
         _CONTROLS | (_EVENTS - {WORDS["note"]}),
     ),
@@ -385,7 +397,9 @@ def _as_generic(world: World) -> None:
     told = []
     for line in _session_lines(world):
         content = line.get("message", {}).get("content", "")
-        texts = [content] if isinstance(content, str) else [part.get("text", part.get("content", "")) for part in content]
+        texts = (
+            [content] if isinstance(content, str) else [part.get("text", part.get("content", "")) for part in content]
+        )
         for text in filter(None, texts):
             facts = {"session_id": _SESSION, "timestamp": line["timestamp"], "project": "orchard"}
             told.append(facts | {"role": line["type"], "text": text, "source_id": line["uuid"]})
@@ -400,6 +414,11 @@ def _restored(world: World) -> None:
     shutil.copyfile(world.outside / "backup.db", world.home / "memory.db")
     world.run("status")
     world.run("process", "--until-idle")
+
+
+def _restored_and_imported(world: World) -> None:
+    _restored(world)
+    _import(world, world.transcripts)
 
 
 def _moved_and_back(world: World) -> None:
@@ -458,6 +477,8 @@ class Step:
     engines: tuple[str, ...] = ("sqlite", "postgres")
     #: Whether the step only concerns what is forgotten by a text.
     by_text: bool = False
+    #: Whether the files of the server are looked at, too, which keep deleted rows until their table is rewritten.
+    server_files: bool = False
 
 
 def _serving(world: World) -> subprocess.Popen[bytes]:
@@ -493,11 +514,16 @@ STEPS = (
     Step("export with ids", lambda world: _import(world, world.outside / "export.jsonl", "jsonl")),
     Step("export without ids", lambda world: _import(world, world.outside / "without-ids.jsonl", "jsonl")),
     Step("restored backup", _restored, engines=("sqlite",)),
-    Step("restored backup, same import", lambda world: (_restored(world), _import(world, world.transcripts)), engines=("sqlite",)),
+    Step(
+        "restored backup, same import",
+        _restored_and_imported,
+        engines=("sqlite",),
+    ),
     Step("move to PostgreSQL and back", _moved_and_back, engines=("sqlite",)),
     Step("move to a file and back", _moved_from_server, engines=("postgres",)),
     Step("moved before", ahead=_moved_before, engines=("sqlite",)),
     Step("brief of the next session", _brief),
+    Step("files of the server", engines=("postgres",), server_files=True),
     Step("asked again", _asked_again, by_text=True),
     Step("server and hooks running", _brief, ahead=_serving),
 )
@@ -533,8 +559,8 @@ class Check:
         return f"{self.setup} | {self.way} | {self.step} | {'; '.join(filter(None, (self.error, found, lost)))}"
 
 
-def places_of(world: World, words: Iterable[str]) -> dict[str, list[str]]:
-    """Where each word is found: in files, tables, planner's samples and indexes."""
+def places_in(home: Path, words: Iterable[str]) -> dict[str, list[str]]:
+    """Where each word is found in a data directory: in files, in the tables of databases, in indexes."""
     words = list(words)
     found: dict[str, set[str]] = defaultdict(set)
     scanner = ByteScanner(words)
@@ -543,8 +569,8 @@ def places_of(world: World, words: Iterable[str]) -> dict[str, list[str]]:
         for number in scanner.scan_bytes(data).by_text:
             found[words[number]].add(place)
 
-    for path in sorted(filter(Path.is_file, world.home.rglob("*"))):
-        name = str(path.relative_to(world.home))
+    for path in sorted(filter(Path.is_file, home.rglob("*"))):
+        name = str(path.relative_to(home))
         note("a file's name", name.encode())
         for number in scanner.scan_file(path).by_text:
             found[words[number]].add(name)
@@ -558,24 +584,55 @@ def places_of(world: World, words: Iterable[str]) -> dict[str, list[str]]:
                 if file_scan.count_phrase(path, word):
                     found[word].add(f"{name}: index")
     for word in words:
-        if (world.home / "whoosh").is_dir() and count_in_whoosh(world.home / "whoosh", word):
+        if (home / "whoosh").is_dir() and count_in_whoosh(home / "whoosh", word):
             found[word].add("whoosh: index")
-    for url in {world.url, world.settings.store.url} - {""}:
-        server_rows: dict[str, list[str]] = defaultdict(list)
-        for table, row in server_scan.values(url):
-            server_rows[table].append(row)
-        for table, lines in server_rows.items():
-            note(f"server: {table}", "\n".join(lines).encode("utf-8", "replace"))
-        for word in words:
-            if server_scan.count_phrase(url, word):
-                found[word].add("server: index")
     return {word: sorted(places) for word, places in found.items()}
 
 
-def _check(world: World, way: Way, step: str) -> Check:
-    check = Check(world.setup, way.name, step)
+def places_of_server(url: str, words: Iterable[str], *, files: bool = False) -> dict[str, list[str]]:
+    """Where each word is found in a database: in tables, planner's samples, the index and, if asked for, its files."""
+    words = list(words)
+    found: dict[str, set[str]] = defaultdict(set)
+    scanner = ByteScanner(words)
+    rows: dict[str, list[str]] = defaultdict(list)
+    for table, row in server_scan.values(url):
+        rows[table].append(row)
+    for table, lines in rows.items():
+        for number in scanner.scan_bytes("\n".join(lines).encode("utf-8", "replace")).by_text:
+            found[words[number]].add(f"server: {table}")
+    for word in words:
+        if server_scan.count_phrase(url, word):
+            found[word].add("server: index")
+    for path in _files_of(url) if files else ():
+        for number in scanner.scan_file(path).by_text:
+            found[words[number]].add(f"server: file {path.name}")
+    return {word: sorted(places) for word, places in found.items()}
+
+
+def _files_of(url: str) -> list[Path]:
+    """The files of a database on the server of the tests, as they are on the disk after a checkpoint."""
+    server, name = shared_server(), url.rpartition("/")[2]
+    server.sql("CHECKPOINT")
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,)).fetchone()
+    assert row
+    return sorted((server.data / "base" / str(row[0])).iterdir())
+
+
+def places_of(world: World, words: Iterable[str], *, files: bool = False) -> dict[str, list[str]]:
+    """Where each word is found in the data directory and on the server of a world."""
+    words = list(words)
+    found = places_in(world.home, words)
+    for url in {world.url, world.settings.store.url} - {""}:
+        for word, places in places_of_server(url, words, files=files).items():
+            found[word] = [*found.get(word, ()), *places]
+    return found
+
+
+def _check(world: World, way: Way, step: Step) -> Check:
+    check = Check(world.setup, way.name, step.name)
     gone = [*way.gone, *([MARK] if way.by_text else [])]
-    check.where = places_of(world, gone)
+    check.where = places_of(world, gone, files=step.server_files)
     told = world.run("export")
     check.lost = sorted(word for word in way.kept if word not in told)
     return check
@@ -636,7 +693,7 @@ def _tried(world: World, way: Way, step: Step) -> Check:
             process = step.ahead(world)
             way.forget(world)
         step.do(world)
-        return _check(world, way, step.name)
+        return _check(world, way, step)
     except Exception as error:  # a step that fails is a check that fails
         return Check(world.setup, way.name, step.name, error=f"{type(error).__name__}: {str(error)[:300]}")
     finally:
@@ -664,11 +721,16 @@ def run(scratch: Path, *, large: bool, short: bool) -> list[Figure]:
         for setup in setups[: 1 if short else None]
         for check in try_setup(scratch / "forget", setup, ways, steps, lambda line: print(line, flush=True))
     ]
+    if programs() and not short:
+        from bench.forget_team import try_team  # it builds upon this module
+
+        checks += try_team(scratch / "team", say=lambda line: print(line, flush=True))
     _print_table(checks)
     failed = [check for check in checks if not check.passed]
     if failed:
         raise RuntimeError("\n".join(map(str, failed)))
-    return [Figure(f"checks on {setup}", sum(check.setup == setup for check in checks), unit="") for setup in setups]
+    counts = Counter(str(check.setup) for check in checks)
+    return [Figure(f"checks on {name}", count, unit="") for name, count in counts.items()]
 
 
 def _print_table(checks: Sequence[Check]) -> None:
