@@ -53,7 +53,9 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
-    parser.add_argument("--short", action="store_true", help="crash, soak and forget: the form that runs with the tests")
+    parser.add_argument(
+        "--short", action="store_true", help="crash, soak and forget: the form that runs with the tests"
+    )
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
     parser.add_argument("--verbose", action="store_true", help="redaction: list the texts in view that come out wrong")
     options = parser.parse_args()

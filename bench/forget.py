@@ -31,7 +31,7 @@ from bench.measure import REPO, Figure
 from mcp_memory.config import Settings, load
 from mcp_memory.store.postgres import scan as server_scan
 from mcp_memory.store.sqlite import scan as file_scan
-from mcp_memory.store.whoosh.searcher import count_phrase as count_in_whoosh
+from mcp_memory.store.whoosh.searcher import documents_with
 from mcp_memory.surfaces.byte_scan import ByteScanner
 from tests.postgres import drop_database, new_database, programs, shared_server
 from tests.surfaces.client import ask, connected
@@ -581,10 +581,10 @@ def places_in(home: Path, words: Iterable[str]) -> dict[str, list[str]]:
             for table, held in rows.items():
                 note(f"{name}: {table}", b"\n".join(held))
             for word in words:
-                if file_scan.count_phrase(path, word):
+                if file_scan.count_indexed(path, word):
                     found[word].add(f"{name}: index")
     for word in words:
-        if (home / "whoosh").is_dir() and count_in_whoosh(home / "whoosh", word):
+        if (home / "whoosh").is_dir() and documents_with(home / "whoosh", word):
             found[word].add("whoosh: index")
     return {word: sorted(places) for word, places in found.items()}
 
@@ -601,7 +601,7 @@ def places_of_server(url: str, words: Iterable[str], *, files: bool = False) -> 
         for number in scanner.scan_bytes("\n".join(lines).encode("utf-8", "replace")).by_text:
             found[words[number]].add(f"server: {table}")
     for word in words:
-        if server_scan.count_phrase(url, word):
+        if server_scan.count_indexed(url, word):
             found[word].add("server: index")
     for path in _files_of(url) if files else ():
         for number in scanner.scan_file(path).by_text:

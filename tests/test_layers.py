@@ -74,6 +74,7 @@ SQLITE = ("store/sqlite/", "capture/inbox.py")
 KNOWN_ENGINE = {
     "app.py": {"store", "fts5", "inbox", "keys"},
     "surfaces/doctor.py": {"diagnosis", "repair"},
+    "surfaces/forget_proof.py": {"scan"},
     "surfaces/move_command.py": {"tables"},
 }
 

@@ -34,6 +34,8 @@ _HEADER_BYTES = _PROBE_BYTES + 2**16
 #: Runs of base64 at least this long are decoded. A shorter one is found in the usual spellings of letter case.
 _BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{24,}(?:(?:\r?\n|\\+n)[A-Za-z0-9+/_-]{4,})*")
 _LINE_BREAKS = re.compile(rb"\r?\n|\\+n")
+#: Fewer characters stand in other texts by chance.
+_MIN_BASE64_CHARS = 5
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 #: How each kind of compressed stream begins. A stream of bare deflate is only known as a member of a zip file.
 #: Literals are searched ten times as fast one by one as in one expression.
@@ -99,16 +101,18 @@ class ByteScanner:
         self._overlap = max(_PROBE_BYTES, longest * 40)
 
     def scan_file(self, path: Path, on_read: Callable[[int], None] = lambda read: None) -> ScanResult:
-        """Return what is in a file; `on_read` hears of each chunk."""
+        """Return what is in a file; `on_read` is called with the size of each chunk."""
 
         def open_at(start: int) -> Iterator[bytes]:
             with path.open("rb") as file:
                 file.seek(start)
                 while data := file.read(CHUNK_BYTES):
+                    if not start:  # not what is read once more, to expand it
+                        on_read(len(data))
                     yield data
 
         result = ScanResult()
-        self._scan(open_at, result, "", 0, on_read)
+        self._scan(open_at, result, "", 0)
         return result
 
     def scan_bytes(self, data: bytes) -> ScanResult:
@@ -116,17 +120,27 @@ class ByteScanner:
         self._scan(_sliced(data), result, "", 0)
         return result
 
+    def holds(self, text: str) -> bool:
+        """Return whether a text, such as the name of a file, holds what is looked for."""
+        return bool(self.scan_bytes(text.encode("utf-8", "surrogateescape")).total)
+
+    def without(self, text: str) -> str:
+        """Return a text with what is looked for cut out of it."""
+        data = text.encode("utf-8", "surrogateescape")
+        for patterns in self._patterns:
+            for pattern in patterns:
+                data = pattern.expression.sub("[…]".encode(), data)
+        return data.decode("utf-8", "replace")
+
     def _scan(
         self,
         open_at: Callable[[int], Iterator[bytes]],
         result: ScanResult,
         within: str,
         depth: int,
-        on_read: Callable[[int], None] = lambda read: None,
     ) -> None:
         window, start = b"", 0
         for data in open_at(0):
-            on_read(len(data))
             window += data
             if len(window) > 2 * self._overlap:
                 end = len(window) - self._overlap
@@ -171,11 +185,11 @@ class ByteScanner:
 
     def _match_base64(self, run: bytes, result: ScanResult, within: str) -> None:
         """Look into a run of base64, whichever of its characters the encoded data begins at."""
-        joined = _LINE_BREAKS.sub(b"", run).translate(_URL_SAFE)
         known = ScanResult()
-        self._match(joined, len(joined), known, "")
+        self._match(run, len(run), known, "")
         if known.finds["base64"]:
             return  # counted as a short one
+        joined = _LINE_BREAKS.sub(b"", run).translate(_URL_SAFE)
         for skipped in range(4):
             part = joined[skipped:]
             part = part[: len(part) - len(part) % 4]
@@ -370,6 +384,6 @@ def _base64_parts(data: bytes) -> Iterator[bytes]:
         padded = b"\0" * before + data
         usable = padded[: len(padded) - len(padded) % 3]
         encoded = base64.b64encode(usable)[(0, 2, 3)[before] :]
-        if len(encoded) >= 6:
+        if len(encoded) >= _MIN_BASE64_CHARS:
             yield encoded
             yield encoded.translate(bytes.maketrans(b"+/", b"-_"))

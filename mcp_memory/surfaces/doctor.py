@@ -36,6 +36,7 @@ from mcp_memory.install.catalog import project_root, this_installation
 from mcp_memory.navigate.shapes import tombstones_shape
 from mcp_memory.store.sql import facts as told
 from mcp_memory.store.sql.facts import Facts
+from mcp_memory.store.sql.returned import Returned
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.summaries import ExtractiveSummarizer
@@ -119,6 +120,9 @@ class Diagnosis(Protocol):
 
     def records(self) -> list[Problem]: ...
 
+    def returned(self) -> Returned:
+        """Return how many forgotten events are stored again."""
+
 
 @dataclass(frozen=True)
 class FileDiagnosis:
@@ -141,6 +145,9 @@ class FileDiagnosis:
     def records(self) -> list[Problem]:
         return diagnosis.records(self.path)
 
+    def returned(self) -> Returned:
+        return diagnosis.returned(self.path)
+
 
 def diagnosis_of(settings: Settings) -> Diagnosis:
     """How to look at the memory of these settings."""
@@ -155,6 +162,10 @@ def diagnosis_of(settings: Settings) -> Diagnosis:
 
 def doctor(options: argparse.Namespace) -> int:
     """Look at everything, after mending what can be if that is asked for; 1 if anything is wrong."""
+    if options.forgotten or options.match or options.report:
+        from mcp_memory.surfaces.forgotten_check import check_forgotten
+
+        return check_forgotten(options)
     repaired: dict[str, Any] = {}
     rebuilding = None
     try:

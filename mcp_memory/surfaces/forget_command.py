@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
 
@@ -24,6 +24,7 @@ from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.forget_proof import Proof, check_place
 from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -52,12 +53,37 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
     request = replace(request, only_stored=options.only_stored)
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, request, dry_run=True)
-    if options.dry_run or not found.anything:
+    if options.dry_run or not (found.anything or options.proof):
         return _told(options, found, done=False)
     if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
+    if options.proof:
+        return await _with_proof(app, request, options)
     with output.spinner("Forgetting", enabled=not options.json):
         return _told(options, await carry_out(app, request, dry_run=False), done=True)
+
+
+async def _with_proof(app: App, request: ForgetRequest, options: argparse.Namespace) -> int:
+    """Forget, and write a report on what was there before and what is left; return 0 only if nothing is."""
+    path = Path(options.proof)
+    check_place(path, app.settings)
+    with output.progress("Looking through all files", enabled=not options.json, unit=output.BYTES) as meter:
+        proof = await Proof.begin(app, request, meter)
+    with output.spinner("Forgetting", enabled=not options.json):
+        done = await carry_out(app, request, dry_run=False)
+    told = _told(options, done, done=True)
+    with output.progress("Looking through all files again", enabled=not options.json, unit=output.BYTES) as meter:
+        clean = await proof.finish(path, done.counts, done.remarks(done=True), await _confirmed(app), meter)
+    if isinstance(told, dict):
+        output.document({**told, "proof": proof.report})
+    else:
+        output.text(f"{told}\n{proof.summary(path)}")
+    return 0 if clean else 1
+
+
+async def _confirmed(app: App) -> dict[str, Any]:
+    """Return what the team's server answered to what it was to forget."""
+    return {"team": await app.pusher.withdrawal()}
 
 
 async def request_from(
@@ -131,6 +157,12 @@ class Outcome:
         if self.found.handed and not self.found.events:
             parts.append(f"what was noted of {self.found.handed} answers to agents")
         return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much it is, by name."""
+        names = ("events", "sessions", "inbox", "cleared", "summaries", "handed")
+        return {name: getattr(self.found, name) for name in names}
 
     def remarks(self, *, done: bool) -> list[str]:
         """What else the user should know, and do."""
@@ -269,10 +301,7 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
     if options.json:
         return {
             "forgotten": done,
-            **{
-                name: getattr(outcome.found, name)
-                for name in ("events", "sessions", "inbox", "cleared", "summaries", "handed")
-            },
+            **outcome.counts,
             "names": list(outcome.found.names),
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),

@@ -64,6 +64,15 @@ class Pushed:
     withdrawn: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """The server's answer to events that it was to forget: how many it was told of, how many it had, and its time."""
+
+    told: int
+    erased: object
+    time: str
+
+
 class Pusher:
     """Sends for one memory. Of several processes that would, one does: the holder of a lease."""
 
@@ -73,6 +82,8 @@ class Pusher:
         self._settings, self._store, self._connect = settings, store, connect
         self._lease = store.lease("push")
         self._many, self._failures, self._told = PORTION, 0, ""
+        #: What the server has answered since this was made.
+        self.confirmed = list[Withdrawal]()
 
     @property
     def joined(self) -> bool:
@@ -139,6 +150,14 @@ class Pusher:
             return {"push": str(error)}
         return {"pushed": pushed.new}
 
+    async def withdrawal(self) -> dict[str, Any] | None:
+        """Return what the server has confirmed to have forgotten, and what it is still to be told; None without one."""
+        if not self.joined:
+            return None
+        answers = [{"told": one.told, "erased": one.erased, "time": one.time} for one in self.confirmed]
+        waiting = (await self._store.waiting()).forgotten
+        return {"confirmed": answers, "waiting": waiting}
+
     async def facts(self) -> dict[str, Any]:
         """How sharing is, as `status` tells it; nothing where nothing is shared and no team joined."""
         waiting = await self._store.waiting()
@@ -172,9 +191,11 @@ class Pusher:
         if keys:
             self._must_hold()
             ids = [ulid(0, key) for key in keys]
-            await client.post("/team/withdraw", {"event_ids": ids, "forget": forget}, patience)
+            answer = await client.post("/team/withdraw", {"event_ids": ids, "forget": forget}, patience)
             await self._store.withdrawn(keys, forget=forget)
             pushed.withdrawn += len(keys)
+            if forget:
+                self.confirmed.append(Withdrawal(len(keys), answer.get("events"), str(answer.get("time", ""))[:40]))
         return bool(keys)
 
     async def _send(self, client: TeamClient, pushed: Pushed, patience: float) -> bool:

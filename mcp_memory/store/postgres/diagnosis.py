@@ -19,6 +19,7 @@ from mcp_memory.store.postgres.viewing import ROLE_OF
 from mcp_memory.store.sql.facts import HOOKED, LAST, PINS_ASKED, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
+from mcp_memory.store.sql.returned import Returned, find_returned
 from mcp_memory.store.sql.tombstones import summary
 from mcp_memory.store.sql.work import REVISIONS
 
@@ -139,6 +140,14 @@ class ServerDiagnosis:
 
     def records(self) -> list[Problem]:
         return self._looked(lambda one: differing(Link(one).execute(SOURCES)), [])
+
+    def returned(self) -> Returned:
+        """Return how many forgotten events are stored again; a memory that cannot be read is an error here."""
+        try:
+            with self._connected() as connection:
+                return find_returned(PostgresTransaction(Link(connection)))
+        except psycopg.Error as error:
+            raise explain(error, self.url) from error
 
     def _looked(self, look: Callable[[psycopg.Connection[Any]], T], otherwise: T) -> T:
         try:

@@ -10,7 +10,8 @@ import psycopg
 from psycopg import sql
 
 from mcp_memory.domain.unicode61 import index_words
-from mcp_memory.store.postgres.database import SCHEMA, configure, explain
+from mcp_memory.store.postgres.database import SCHEMA, Link, configure, explain
+from mcp_memory.store.sql.indexed import count_finds
 
 #: Rows that are fetched at once.
 _ROWS = 500
@@ -45,15 +46,15 @@ def values(url: str) -> Iterator[tuple[str, str]]:
             yield f"{STATISTICS} {name}", sample
 
 
-def count_phrase(url: str, text: str) -> int:
-    """Return in how many documents the index holds the words of a text, one after the other."""
+def count_indexed(url: str, text: str) -> int:
+    """Return how many documents the index finds by a text and which hold it, or are no documents any more."""
     words = index_words(text)
     if not words:
         return 0
     query = " <-> ".join("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
     with _connected(url) as connection:
-        row = connection.execute("SELECT count(*) FROM search WHERE terms @@ %s::tsquery", (query,)).fetchone()
-        return int(row[0]) if row else 0
+        rows = connection.execute("SELECT doc FROM search WHERE terms @@ %s::tsquery", (query,)).fetchall()
+        return count_finds(Link(connection), [int(document) for (document,) in rows], text)
 
 
 @contextmanager

@@ -33,9 +33,10 @@ from mcp_memory.store.sql.facts import (
 )
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
+from mcp_memory.store.sql.returned import Returned, find_returned
 from mcp_memory.store.sql.tombstones import summary
 from mcp_memory.store.sql.work import REVISIONS
-from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
+from mcp_memory.store.sqlite.database import DUE, SqliteTransaction, told
 from mcp_memory.store.sqlite.inbox import PAUSED, SET_ASIDE
 from mcp_memory.store.sqlite.migrations import (
     EMPTY,
@@ -160,6 +161,14 @@ def facts(path: Path) -> Facts:
 def claim(path: Path, root: str, label: str, remote: str = "") -> Claim:
     """Whether the name that a directory claims counts; it does where the database cannot tell."""
     return _looked(path, lambda connection: claim_of(SqliteTransaction(connection), root, label, remote), Claim())
+
+
+def returned(path: Path) -> Returned:
+    """Return how many forgotten events are stored again; a memory that cannot be read is an error here."""
+    if not path.exists():
+        return Returned()
+    with told(path), _reading(path) as connection:
+        return find_returned(SqliteTransaction(connection))
 
 
 def _looked(path: Path, look: Callable[[sqlite3.Connection], T], otherwise: T) -> T:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from mcp_memory.store.sql.indexed import count_finds
 from mcp_memory.store.sqlite.database import told
 from mcp_memory.store.sqlite.migrations import uri
 
 MAGIC = b"SQLite format 3\0"
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
-_INDEXES = "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
+_HAS_INDEX = "SELECT count(*) FROM sqlite_schema WHERE name = 'search' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
+_MATCHING = "SELECT rowid FROM search WHERE search MATCH ?"
 
 
 def is_database(path: Path) -> bool:
@@ -33,15 +35,20 @@ def values(path: Path) -> Iterator[tuple[str, str | bytes]]:
                         yield table, value
 
 
-def count_phrase(path: Path, text: str) -> int:
-    """Return in how many documents the file's full-text indexes hold the words of a text, one after the other."""
+def count_indexed(path: Path, text: str) -> int:
+    """Return how many documents the memory's index finds by a text and which hold it, or are no documents any more."""
     phrase = '"' + text.replace('"', " ").replace("\0", " ") + '"'
-    found = 0
     with told(path), closing(sqlite3.connect(uri(path), uri=True)) as connection:
-        for (index,) in connection.execute(_INDEXES).fetchall():
-            sql = f'SELECT count(*) FROM "{index}" WHERE "{index}" MATCH ?'
-            found += int(connection.execute(sql, (phrase,)).fetchone()[0])
-    return found
+        if connection.execute(_HAS_INDEX).fetchone()[0] == 0:
+            return 0
+        documents = [number for (number,) in connection.execute(_MATCHING, (phrase,))]
+        return count_finds(connection, documents, text)
+
+
+def count_documents(path: Path, documents: Sequence[int], text: str) -> int:
+    """Return the same of the documents that another index has found."""
+    with told(path), closing(sqlite3.connect(uri(path), uri=True)) as connection:
+        return count_finds(connection, documents, text)
 
 
 def count_free_pages(path: Path) -> int:

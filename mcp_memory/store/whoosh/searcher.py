@@ -174,13 +174,16 @@ def _in_a_row(reader: Any, field: str, phrase: Sequence[str]) -> Iterator[tuple[
         lead.next()
 
 
-def count_phrase(folder: Path, text: str) -> int:
-    """Return in how many documents the latest generation holds the words of a text, one after the other."""
+def documents_with(folder: Path, text: str) -> list[int]:
+    """Return the documents of which the latest generation holds the words of a text, one after the other."""
     from mcp_memory.store.whoosh.writer import opened
 
     words = index_words(text)
     if not words or generation(folder) is None:
-        return 0
+        return []
+    found = set[int]()
     with opened(folder) as index, index.reader() as reader:
-        leaves = [leaf for leaf, _ in reader.leaf_readers()]
-        return sum(1 for leaf in leaves for field in WEIGHTS for _ in _in_a_row(leaf, field, words))
+        for leaf, _ in reader.leaf_readers():
+            numbers = leaf.column_reader("number")
+            found |= {int(numbers[place]) for field in WEIGHTS for place, _ in _in_a_row(leaf, field, words)}
+    return sorted(found)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,7 @@ async def withdraw(memory: TeamMemory, request: Request) -> Mapping[str, Any]:
     if found.events:
         (await memory.whole()).pipeline.wake.set()
     _count(request, found.events)
-    return {"events": found.events}
+    return {"events": found.events, "time": _iso_now()}
 
 
 def _count(request: Request, many: int, project: str = "") -> None:
@@ -193,6 +194,10 @@ def _wish(body: bytes) -> tuple[list[bytes], bool]:
         return [parse_ulid(str(name))[1] for name in names], forget
     except BadId as error:
         raise UsageError(f"event_ids: {error}") from None
+
+
+def _iso_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _now_ms() -> int:
