@@ -54,7 +54,7 @@ class _Terminal(io.StringIO):
 
 
 def here(
-    args: tuple[str, ...], env: Mapping[str, str], cwd: Path, columns: int = 0
+    args: tuple[str, ...], env: Mapping[str, str], cwd: Path, columns: int = 0, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """A command in this process, which spares the start of another one; given columns, it prints on a terminal."""
     out, err = _Terminal() if columns else io.StringIO(), io.StringIO()
@@ -62,7 +62,7 @@ def here(
         env = {"TERM": "xterm-256color", "LANG": "C.UTF-8", **env, "COLUMNS": str(columns)}
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, env, clear=True))
-        stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO()))
+        stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO(stdin)))
         stack.enter_context(contextlib.chdir(cwd))
         stack.enter_context(_logging_apart())
         stack.enter_context(contextlib.redirect_stdout(out))
@@ -93,6 +93,10 @@ class Shell:
         if _in_a_loop():
             return self.script(*args, **environment)
         return here(args, self.environment | environment, self.cwd)
+
+    def feed(self, stdin: str, *args: str) -> subprocess.CompletedProcess[str]:
+        """A command with something on its standard input."""
+        return here(args, self.environment, self.cwd, stdin=stdin)
 
     def script(self, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """A command in a process of its own."""
