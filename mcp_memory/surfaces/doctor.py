@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -187,21 +187,25 @@ def doctor(options: argparse.Namespace) -> int:
             shape["rebuilding_summaries"] = dict(zip(("done", "of"), rebuilding, strict=True))
         output.document(shape | ({"repaired": repaired} if options.repair else {}))
     else:
-        for note in repaired.get("notes", ()):
-            terminal.page(note)
-        for problem in problems:
-            terminal.page(f"✗ {problem.what}\n  {problem.why}\n  → {problem.fix}")
-        if rebuilding:
-            terminal.page(_REBUILDING.format(*rebuilding))
-        if not problems:
-            terminal.page(f"All is well. Checked: {', '.join(found.checked)}.")
-        if found.note:
-            terminal.page(found.note)
-        if found.tombstones.forgettings:
-            terminal.page(account(tombstones_shape(found.tombstones)))
+        _print(found, repaired.get("notes", ()), rebuilding)
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
         problems = [problem for problem in problems if isinstance(problem, Damage)]
     return 1 if problems else 0
+
+
+def _print(found: Assessment, notes: Sequence[str], rebuilding: tuple[int, int] | None) -> None:
+    for note in notes:
+        terminal.page(note)
+    for problem in found.problems:
+        terminal.page(f"✗ {problem.what}\n  {problem.why}\n  → {problem.fix}")
+    if rebuilding:
+        terminal.page(_REBUILDING.format(*rebuilding))
+    if not found.problems:
+        terminal.page(f"All is well. Checked: {', '.join(found.checked)}.")
+    if found.note:
+        terminal.page(found.note)
+    if found.tombstones.forgettings:
+        terminal.page(account(tombstones_shape(found.tombstones)))
 
 
 async def _mend(settings: Settings) -> dict[str, Any]:

@@ -82,8 +82,10 @@ async def _with_proof(app: App, request: ForgetRequest, options: argparse.Namesp
 
 
 async def _confirmed(app: App) -> dict[str, Any]:
-    """Return what the team's server answered to what it was to forget."""
-    return {"team": await app.pusher.withdrawal()}
+    """Return what is refused from now on, and what the team's server answered to what it was to forget."""
+    known = await app.store.tombstones()
+    refused = {"events": known.events, "ways_to_tell_them": known.words, "runs": len(known.forgettings)}
+    return {"refused_from_now_on": refused | {"key_lost": known.key_lost}, "team": await app.pusher.withdrawal()}
 
 
 async def request_from(

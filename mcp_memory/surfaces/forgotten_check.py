@@ -40,7 +40,7 @@ def check_forgotten(options: argparse.Namespace) -> int:
     if texts:
         with output.progress("Looking through all files", enabled=not options.json, unit=output.BYTES) as meter:
             found = survey(settings, texts, meter)
-    is_clean = not returned.stored and not (found and found.total)
+    is_clean = not (returned.stored or returned.key_lost) and not (found and found.total)
     if options.json:
         output.document(_shape(returned, found, ByteScanner(texts), len(texts), len(known), is_clean=is_clean))
     else:
@@ -62,13 +62,21 @@ def _shape(
     returned: Returned, found: Survey | None, scanner: ByteScanner, texts: int, known: int, *, is_clean: bool
 ) -> dict[str, Any]:
     shape: dict[str, Any] = {"ok": is_clean, "refused": returned.refused, "stored_again": returned.stored}
+    shape |= {"runs": returned.runs, "key_lost": returned.key_lost}
     if found is None:
         return shape
     return shape | {"texts": texts, "in_report": known, "found": found.shape(scanner)}
 
 
 def _lines(returned: Returned, found: Survey | None, scanner: ByteScanner, texts: int, known: int) -> list[str]:
-    lines = [f"Of {returned.refused:,} forgotten events {returned.stored:,} are stored again."]
+    lines = [
+        f"{returned.refused:,} events were forgotten in {returned.runs:,} runs. "
+        f"{returned.stored:,} events that fall under them are stored again."
+    ]
+    if returned.key_lost:
+        lines.append(
+            "Some could not be compared, since the key in inbox.db is lost: look for the texts with --match -."
+        )
     if returned.stored:
         lines.append("Forget them again: `mcp-memory forget`, by session, project or text.")
     if known:

@@ -289,14 +289,7 @@ def apply_tombstones(tx: Transaction, rows: TombstoneRows) -> tuple[ForgetCounts
     if key is None:
         return ForgetCounts(0, 0), False
     texts = ForgottenTexts(key, tx.fetch(ALL_TEXTS))
-    refused = set(_project_keys(tx, key))
-    bearing = list[_Gone]()
-    for (session,) in tx.fetch("SELECT id FROM session ORDER BY id"):
-        events = [event_of(row) for row in tx.fetch(f"{EVENTS} WHERE e.session = ? ORDER BY e.id", (session,))]
-        keys = refused_keys(tx, [Intake(tuple(events), "", author=events[0].author)]) if events else set()
-        refused |= keys
-        if texts and (named := [event.key for event in events if event.key not in keys and _is_named(event, texts)]):
-            bearing += _by_keys(tx, named)
+    refused, bearing = find_refused(tx, key, texts)
     events_found = _by_keys(tx, [*refused])
     if events_found or bearing:
         request = ForgetRequest(event_key=b"")
@@ -306,6 +299,19 @@ def apply_tombstones(tx: Transaction, rows: TombstoneRows) -> tuple[ForgetCounts
         _drop_empty(tx, ForgetRequest(project=slug))
     counts = ForgetCounts(len(events_found), len({event.session for event in events_found}), cleared=len(bearing))
     return counts, bool(texts) and any(texts.are_in(str(text)) for (text,) in tx.fetch(_DERIVED_TEXTS))
+
+
+def find_refused(tx: Transaction, key: TombstoneKey, texts: ForgottenTexts) -> tuple[set[bytes], list[_Gone]]:
+    """Return the keys of stored events that tombstones refuse, and the events of which a name holds a text."""
+    refused = set(_project_keys(tx, key))
+    bearing = list[_Gone]()
+    for (session,) in tx.fetch("SELECT id FROM session ORDER BY id"):
+        events = [event_of(row) for row in tx.fetch(f"{EVENTS} WHERE e.session = ? ORDER BY e.id", (session,))]
+        keys = refused_keys(tx, [Intake(tuple(events), "", author=events[0].author)]) if events else set()
+        refused |= keys
+        if texts and (named := [event.key for event in events if event.key not in keys and _is_named(event, texts)]):
+            bearing += _by_keys(tx, named)
+    return refused, bearing
 
 
 def _project_keys(tx: Transaction, key: TombstoneKey) -> Iterator[bytes]:

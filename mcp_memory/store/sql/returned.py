@@ -5,18 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcp_memory.store.sql.database import Transaction
-
-_TOMBSTONES = "SELECT count(*) FROM forgotten"
-_STORED_AGAIN = "SELECT count(*) FROM event e JOIN forgotten f ON f.key = e.key"
+from mcp_memory.store.sql.forget import find_refused
+from mcp_memory.store.sql.tombstones import ALL_TEXTS, ForgottenTexts, summary
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """How many events are refused because they were forgotten, and how many of them are stored all the same."""
+    """How many events were forgotten, in how many runs, and how many that should be refused are stored.
+
+    `key_lost`: the key of the tombstones is gone, so they cannot be compared.
+    """
 
     refused: int = 0
+    runs: int = 0
     stored: int = 0
+    key_lost: bool = False
 
 
 def find_returned(tx: Transaction) -> Returned:
-    return Returned(int(tx.fetch(_TOMBSTONES)[0][0]), int(tx.fetch(_STORED_AGAIN)[0][0]))
+    """Compare all stored events with the tombstones."""
+    known, key = summary(tx), tx.tombstone_key()
+    if key is None:
+        return Returned(known.events, len(known.forgettings), key_lost=bool(known.events or known.forgettings))
+    refused, bearing = find_refused(tx, key, ForgottenTexts(key, tx.fetch(ALL_TEXTS)))
+    return Returned(known.events, len(known.forgettings), len(refused) + len(bearing), known.key_lost)
