@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import psycopg
 
-from bench.forget import MARK, WORDS, Check, Setup, places_in, places_of_server
+from bench.forget import MARK, WORDS, Check, Setup, places_in, places_of_server, reason_of
 from bench.measure import REPO
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Settings
@@ -196,9 +196,7 @@ def try_team(root: Path, ways: Sequence[str] = WAYS, say: Callable[[str], None] 
         try:
             checks = anyio.run(partial(_checks, place, way))
         except Exception as error:  # a scenario that fails is a failed check for each of its steps
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            why = f"{type(error).__name__}: {str(error)[:300]}"
+            why = reason_of(error)
             checks = [Check(SETUP, f"{way}, of a team", step, error=why) for step in STEPS]
         for check in checks:
             say(f"{'pass' if check.passed else 'FAIL'}  {check}")
