@@ -52,7 +52,12 @@ _NODES = """
     FROM node_version v JOIN node n ON n.id = v.node AND n.current = v.id
     WHERE v.id > ? AND v.id <= ? ORDER BY v.id LIMIT ?
 """
-_KEPT = f"SELECT id * 4 + {EVENT} FROM event UNION ALL SELECT id * 4 + {NODE} FROM node WHERE removed = 0"
+#: Numbers of nodes are given again: what an index has by the number of a node that is newer than what it has seen is of
+#: an older one, which may say what was erased.
+_KEPT = f"""
+    SELECT id * 4 + {EVENT} FROM event
+    UNION ALL SELECT id * 4 + {NODE} FROM node WHERE removed = 0 AND current <= ?
+"""
 #: Those of a project and time; the database knows them, even where sessions have changed projects.
 _FITTING = f"""
     SELECT e.id * 4 + {EVENT} FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project
@@ -119,7 +124,7 @@ def changes(connection: sqlite3.Connection, held: str | None, limit: int) -> Ind
     if held and found is not Standing.UNUSABLE:
         position = replace(IndexPosition(**json.loads(held)), erasure=position.erasure)
     if found is Standing.ERASED:
-        kept = frozenset(number for (number,) in connection.execute(_KEPT))
+        kept = frozenset(number for (number,) in connection.execute(_KEPT, (position.version,)))
         # What the index saw last may be among what was erased.
         event_name, version_name = connection.execute(_NAMES, (position.event, position.version)).fetchone()
         reached = replace(position, event_name=event_name, version_name=version_name)
