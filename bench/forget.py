@@ -289,7 +289,10 @@ async def _agree(context: ClientRequestContext, params: ElicitRequestParams) -> 
 def _by_tool(world: World) -> None:
     async def forget() -> None:
         async with connected(world.settings, asks=_agree) as client:
-            await ask(client, "forget", match=MARK, confirm=True)
+            for _ in range(_FORM_TRIES):  # as for the form below
+                if (await ask(client, "forget", match=MARK, confirm=True)).startswith("Forgot "):
+                    return
+            raise RuntimeError("The tool did not forget.")
 
     anyio.run(forget)
 

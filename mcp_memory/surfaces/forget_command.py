@@ -57,28 +57,29 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         return _told(options, found, done=False)
     if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
-    if options.proof:
-        return await _with_proof(app, request, options)
-    with output.spinner("Forgetting", enabled=not options.json):
-        return _told(options, await carry_out(app, request, dry_run=False), done=True)
-
-
-async def _with_proof(app: App, request: ForgetRequest, options: argparse.Namespace) -> int:
-    """Forget, and write a report on what was there before and what is left; return 0 only if nothing is."""
-    path = Path(options.proof)
-    check_place(path, app.settings)
-    with output.progress("Looking through all files", enabled=not options.json, unit=output.BYTES) as meter:
-        proof = await Proof.begin(app, request, meter)
+    proof = await _begin_proof(app, request, options) if options.proof else None
     with output.spinner("Forgetting", enabled=not options.json):
         done = await carry_out(app, request, dry_run=False)
-    told = _told(options, done, done=True)
+    return await _finish_proof(app, proof, done, options) if proof else _told(options, done, done=True)
+
+
+async def _begin_proof(app: App, request: ForgetRequest, options: argparse.Namespace) -> Proof:
+    check_place(Path(options.proof), app.settings)
+    with output.progress("Looking through all files", enabled=not options.json, unit=output.BYTES) as meter:
+        return await Proof.begin(app, request, meter)
+
+
+async def _finish_proof(app: App, proof: Proof, done: Outcome, options: argparse.Namespace) -> int:
+    """Look again, write the report and print what it says; return 0 only if nothing is left."""
+    path, as_json = Path(options.proof), argparse.Namespace(json=True)
+    outcome, remarks = _told(as_json, done, done=True), done.remarks(done=True)
     with output.progress("Looking through all files again", enabled=not options.json, unit=output.BYTES) as meter:
-        clean = await proof.finish(path, done.counts, done.remarks(done=True), await _confirmed(app), meter)
-    if isinstance(told, dict):
-        output.document({**told, "proof": proof.report})
+        is_clean = await proof.finish(path, cast("dict[str, Any]", outcome), remarks, await _confirmed(app), meter)
+    if options.json:
+        output.document({**cast("dict[str, Any]", outcome), "proof": proof.report})
     else:
-        output.text(f"{told}\n{proof.summary(path)}")
-    return 0 if clean else 1
+        output.text(f"{_told(options, done, done=True)}\n{proof.summary(path)}")
+    return 0 if is_clean else 1
 
 
 async def _confirmed(app: App) -> dict[str, Any]:
@@ -159,12 +160,6 @@ class Outcome:
         if self.found.handed and not self.found.events:
             parts.append(f"what was noted of {self.found.handed} answers to agents")
         return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How much it is, by name."""
-        names = ("events", "sessions", "inbox", "cleared", "summaries", "handed")
-        return {name: getattr(self.found, name) for name in names}
 
     def remarks(self, *, done: bool) -> list[str]:
         """What else the user should know, and do."""
@@ -303,7 +298,10 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
     if options.json:
         return {
             "forgotten": done,
-            **outcome.counts,
+            **{
+                name: getattr(outcome.found, name)
+                for name in ("events", "sessions", "inbox", "cleared", "summaries", "handed")
+            },
             "names": list(outcome.found.names),
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),

@@ -262,6 +262,15 @@ def shown_name(name: str, scanner: ByteScanner) -> str:
     return cut if not scanner.holds(cut) else "[a name that holds it]"
 
 
+def cut_out(value: Any, scanner: ByteScanner) -> Any:
+    """Return data with forgotten words cut out of every text in it."""
+    if isinstance(value, str):
+        return shown_name(value, scanner)
+    if isinstance(value, Mapping):
+        return {name: cut_out(item, scanner) for name, item in value.items()}
+    return [cut_out(item, scanner) for item in value] if isinstance(value, list | tuple) else value
+
+
 # what was asked
 
 
@@ -335,7 +344,7 @@ class Proof:
     async def finish(
         self,
         path: Path,
-        erased: Mapping[str, Any],
+        outcome: Mapping[str, Any],
         remarks: Sequence[str],
         more: Mapping[str, Any],
         progress: Progress = lambda done, total: None,
@@ -356,7 +365,7 @@ class Proof:
             "texts_looked_for": len(self.texts),
             "verdict": verdict,
             "before": self.before.counts,
-            "erased": dict(erased),
+            "outcome": cut_out(outcome, scanner),
             "after": after.shape(scanner),
             "named_but_not_reached": [shown_name(remark, scanner) for remark in remarks],
             "not_looked_at": unseen,

@@ -48,7 +48,7 @@ def test_the_report_shows_what_was_there_and_that_nothing_is_left(filled: Shell)
     assert {"events", "nodes", "grips", "briefs"} <= set(before["kinds"])
     assert before["kinds"]["events"] == 2
     assert min(before["finds_in_raw_bytes"], before["indexes"]["fts5"]) > 0
-    assert report["erased"]["events"] == 2
+    assert report["outcome"]["events"] == 2
     files = {file["name"]: file for file in report["after"]["files"]}
     assert {"memory.db", "inbox.db"} <= set(files)
     assert all(len(file["sha256"]) == 64 and file["finds"] == 0 for file in files.values())
