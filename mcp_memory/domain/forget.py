@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from mcp_memory.capture.project import places
 from mcp_memory.domain.projects import slugify
@@ -102,3 +104,17 @@ class ForgetScope:
 
 #: The same few values are looked for in many texts.
 _sought = lru_cache(maxsize=64)(same_letters)
+
+
+def without_names(value: Any, holds_text: Callable[[str], bool]) -> Any:
+    """Return metadata without the paths, branches and other names that hold the text."""
+
+    def bears(item: object) -> bool:
+        return isinstance(item, str) and holds_text(item)
+
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if not bears(key) and not bears(item)}
+        return {key: without_names(item, holds_text) for key, item in kept.items()}
+    if isinstance(value, list):
+        return [without_names(item, holds_text) for item in value if not bears(item)]
+    return value

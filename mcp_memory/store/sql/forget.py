@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
 from mcp_memory.domain.failures import Stage
-from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope, without_names
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
@@ -256,7 +256,7 @@ def _erase(
     _drop_events(tx, found.events)
     note_cleared(tx, [event.number for event in found.bearing])
     for event in found.bearing:
-        values = [_without(json.loads(text), holds_text) for text in (event.metadata, event.source_ids)]
+        values = [without_names(json.loads(text), holds_text) for text in (event.metadata, event.source_ids)]
         clear = [json.dumps(value, ensure_ascii=False) for value in values]
         tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
     if request.match is not None:
@@ -425,20 +425,6 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
         for column in ("event", "first_event", "last_event"):
             tx.run(f"DELETE FROM grip WHERE {column} IN ({marks(numbers)})", numbers)
         tx.run(f"DELETE FROM event WHERE id IN ({marks(numbers)})", numbers)
-
-
-def _without(value: Any, holds_text: Callable[[str], bool]) -> Any:
-    """What is left of metadata without the paths, branches and other names that bear the text."""
-
-    def bears(item: object) -> bool:
-        return isinstance(item, str) and holds_text(item)
-
-    if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if not bears(key) and not bears(item)}
-        return {key: _without(item, holds_text) for key, item in kept.items()}
-    if isinstance(value, list):
-        return [_without(item, holds_text) for item in value if not bears(item)]
-    return value
 
 
 def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]) -> None:

@@ -24,7 +24,7 @@ from mcp_memory.store.sql.copies import (
 from mcp_memory.store.sql.database import EVENT, KEPT, Row, SqlDatabase, Transaction, marks
 from mcp_memory.store.sql.projects import notice, place_of, project_of
 from mcp_memory.store.sql.sharing import offer, offer_retold, sharing
-from mcp_memory.store.sql.tombstones import refused_keys
+from mcp_memory.store.sql.tombstones import refused_keys, without_forgotten_names
 from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
@@ -204,7 +204,8 @@ def add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         copies.add(new, intake.author)
         fresh += [(session, event) for event in new]
         retold += told_before
-    _insert(tx, fresh)
+    cleared = without_forgotten_names(tx, [event for _, event in fresh])
+    _insert(tx, [(session, event) for (session, _), event in zip(fresh, cleared, strict=True)])
     copies.save(tx)
     # A hook knows no line of the transcript; when the transcript tells the same event, its lines are added.
     lines_of = set[bytes]()

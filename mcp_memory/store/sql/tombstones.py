@@ -11,11 +11,12 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mcp_memory.capture.project import places
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
-from mcp_memory.domain.forget import ForgetRequest, ForgetScope
+from mcp_memory.domain.forget import ForgetRequest, ForgetScope, without_names
 from mcp_memory.domain.projects import slugify
 from mcp_memory.domain.tombstones import (
     Forgetting,
@@ -195,6 +196,25 @@ def _names_of(key: TombstoneKey, intake: Intake, events: Sequence[Event]) -> lis
     if intake.label and not intake.root:
         found.append(key.name("slug", slugify(intake.label)))
     return found
+
+
+def without_forgotten_names(tx: Transaction, events: Sequence[Event]) -> list[Event]:
+    """Return new events without the paths and names that hold a text which was forgotten after they were dated."""
+    earliest = min((event.timestamp_ms for event in events), default=None)
+    key = tx.tombstone_key() if earliest is not None else None
+    texts = ForgottenTexts(key, tx.fetch(_TEXTS, (earliest,))) if key else None
+    return [_cleared(event, texts) for event in events] if texts else [*events]
+
+
+def _cleared(event: Event, texts: ForgottenTexts) -> Event:
+    facts, names = dict(event.metadata), [*event.source_ids]
+    told = json.dumps([facts, names], ensure_ascii=False, default=str)
+    if facts.get("via") in _LIVE or not texts.are_in(told, event.timestamp_ms):
+        return event
+    facts, names = (
+        without_names(value, lambda text: texts.are_in(text, event.timestamp_ms)) for value in (facts, names)
+    )
+    return replace(event, metadata=facts, source_ids=tuple(names))
 
 
 def conceal(tx: Transaction, question: str) -> str:
