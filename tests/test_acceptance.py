@@ -451,7 +451,7 @@ async def test_deletion__absent_from_shared_copies(tmp_path: Path) -> None:
 # corrections
 
 
-#: What was said first, what sets it right, and what must not stand in a summary as a fact any more.
+#: What was said first, what sets it right, what no summary may state any more, and what it has to state.
 SHAPES = {
     "replacement": (
         "The export drops invoices because `filter_dates()` compares local dates with UTC.",
@@ -465,6 +465,24 @@ SHAPES = {
         "is called twice",
         "retention job",
     ),
+    "retraction": (
+        "The cause is that `filter_dates()` compares local dates with UTC.",
+        "no, that is wrong, filter_dates() does not compare local dates with UTC",
+        "compares local dates",
+        "that is wrong",
+    ),
+    "partial supersession": (
+        "Decision: the archive keeps invoices for 10 years and receipts for 6 years, because the law says so.",
+        "no, receipts are kept for 8 years, the invoices stay at 10",
+        "6 years",
+        "8 years",
+    ),
+    "bounded validity": (
+        "Decision: the old API stays open for good, because partners use it.",
+        "no, the old API stays open until 2026-09-30 only, then it is closed",
+        "for good",
+        "until 2026-09-30",
+    ),
 }
 
 
@@ -475,12 +493,12 @@ async def test_correction__survives_reindex(tmp_path: Path, shape: str) -> None:
         await learn(
             app,
             [
-                said("Find out why the export of the shop drops invoices.", "2026-03-02T09:00:00Z"),
+                said("Find out how the export of the shop works.", "2026-03-02T09:00:00Z"),
                 said("Read: shop/export.py\ndef filter_dates(rows): ...", "2026-03-02T09:01:00Z", role="tool"),
                 said(claim, "2026-03-02T09:02:00Z", role="assistant"),
             ],
         )
-        assert wrong in said_by(await all_nodes(app))
+        assert wrong in said_by(await all_nodes(app))  # the control
         await learn(app, [said(correction, "2026-03-02T10:00:00Z")])
         for rebuilt in (False, True):
             if rebuilt:
@@ -489,7 +507,11 @@ async def test_correction__survives_reindex(tmp_path: Path, shape: str) -> None:
             made = said_by(await all_nodes(app))
             assert wrong not in made
             assert right in made
-            assert any(right in hit for hit in await found(app, "why does the export drop invoices"))
+            hits = (await app.answers.search(claim[:40], "*"))[0].hits
+            # What was said first is shown with what the user said against it.
+            (first,) = [hit for hit in hits if hit.passage.text == claim]
+            assert first.contradicted
+            assert first.contradicted.passage.text == correction
         assert claim in await texts(app)  # the history is as it was
 
 
