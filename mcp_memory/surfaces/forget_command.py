@@ -51,6 +51,8 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         return await lift_forgetting(app, options.lift, as_json=options.json)
     request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
     request = replace(request, only_stored=options.only_stored)
+    if options.proof and options.dry_run:
+        raise UsageError("--proof reports on a deletion, and --dry-run erases nothing: leave one of them out.")
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, request, dry_run=True)
     if options.dry_run or not (found.anything or options.proof):

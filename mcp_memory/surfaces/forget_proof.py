@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from anyio import to_thread
 from mcp_memory import __version__
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.text import holds, same_letters
-from mcp_memory.errors import MemoryFault, StoreError, UsageError
+from mcp_memory.errors import StoreError, UsageError
 from mcp_memory.store.sqlite import scan as file_scan
 from mcp_memory.store.whoosh.searcher import documents_with
 from mcp_memory.surfaces.byte_scan import ByteScanner, ScanResult
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp_memory.config import Settings
 
 FORMAT = 1
-NOTHING_LEFT, FOUND, PROVES_NOTHING = "nothing left", "found", "proves nothing"
+NOTHING_LEFT, FOUND, PROVES_NOTHING, INCOMPLETE = "nothing left", "found", "proves nothing", "incomplete"
 #: The work factor of the digest of what was asked: a fifth of a second for each guess.
 _SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
 _SCRYPT_BYTES = 1 << 26
@@ -70,7 +70,7 @@ _KINDS = {
     "llm_state": "answers of models",
 }
 _FOLDERS = {"backups": "backups", "spool": "spool", "logs": "log", "whoosh": "index entries"}
-_SCHEMA = "schema"
+_DAMAGED = "a damaged database, of which only the bytes were looked at"
 
 _NOT_LOOKED_AT = (
     "transcripts that clients keep, and copies outside the data directory, unless they are named here",
@@ -97,6 +97,8 @@ class FileFinds:
     result: ScanResult
     #: Pages of a database that belong to no table.
     free_pages: int | None = None
+    #: Why the file, or the tables of a damaged database, could not be read.
+    unread: str = ""
 
     def shape(self, scanner: ByteScanner) -> dict[str, Any]:
         shape = {
@@ -109,7 +111,8 @@ class FileFinds:
         streams = {"compressed_streams": self.result.streams} if self.result.streams else {}
         unopened = {"not_opened": dict(self.result.unopened)} if self.result.unopened else {}
         pages = {"free_pages": self.free_pages} if self.free_pages is not None else {}
-        return shape | forms | streams | unopened | pages
+        unread = {"not_read": self.unread} if self.unread else {}
+        return shape | forms | streams | unopened | pages | unread
 
 
 @dataclass
@@ -171,7 +174,12 @@ def survey(settings: Settings, texts: Sequence[str], progress: Progress = lambda
             if kind:
                 found.kinds[kind] += held.result.total
             elif held.free_pages is not None:
-                for table, finds in _in_rows(file_scan.values(path), scanner, sought).items():
+                try:
+                    rows = _in_rows(file_scan.values(path), scanner, sought)
+                except StoreError:
+                    found.files[-1] = replace(held, unread=_DAMAGED)
+                    continue
+                for table, finds in rows.items():
                     found.kinds[_kind_of(table)] += finds
     _ask_indexes(found, settings, texts)
     if settings.store.url:
@@ -194,11 +202,21 @@ class _BytesRead:
 
 
 def _scan_file(path: Path, name: str, scanner: ByteScanner, on_read: Callable[[int], None]) -> FileFinds:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = file.tell()
-    pages = file_scan.count_free_pages(path) if file_scan.is_database(path) else None
-    return FileFinds(name, size, digest, scanner.scan_file(path, on_read), pages)
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
+        result = scanner.scan_file(path, on_read)
+        is_database = file_scan.is_database(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return FileFinds(name, path.stat().st_size, "", ScanResult(), unread=error.strerror or "it cannot be read")
+    try:
+        pages = file_scan.count_free_pages(path) if is_database else None
+    except StoreError:
+        return FileFinds(name, size, digest, result, unread=_DAMAGED)
+    return FileFinds(name, size, digest, result, pages)
 
 
 def _kind_of(table: str) -> str:
@@ -353,7 +371,7 @@ class Proof:
         after = await to_thread.run_sync(survey, self.settings, self.texts, progress)
         scanner, salt = ByteScanner(self.texts), secrets.token_hex(16)
         asked = asked_for(self.request)
-        verdict = FOUND if after.total else NOTHING_LEFT if self.before.total else PROVES_NOTHING
+        verdict = _verdict(self.before, after)
         unseen = [*_NOT_LOOKED_AT, *(_NOT_LOOKED_AT_ON_SERVER if self.settings.store.url else ())]
         unseen += _NOT_LOOKED_AT_IN_TEAM if self.settings.account.exists() else ()
         report = {
@@ -379,6 +397,14 @@ class Proof:
     def summary(self, path: Path) -> str:
         """Return for a person what the report says."""
         return summary_of(self.report, path)
+
+
+def _verdict(before: Survey, after: Survey) -> str:
+    if after.total:
+        return FOUND
+    if any(file.unread for file in after.files):
+        return INCOMPLETE
+    return NOTHING_LEFT if before.total else PROVES_NOTHING
 
 
 def check_place(path: Path, settings: Settings) -> None:
@@ -432,17 +458,10 @@ def summary_of(report: Mapping[str, Any], path: Path) -> str:
     if unopened:
         told = ", ".join(f"{count} × {kind}" for kind, count in unopened.items())
         lines.append(f"Compressed data that could not be opened: {told}.")
+    lines += [
+        f"{file['name']} was not read in full: {file['not_read']}." for file in after["files"] if "not_read" in file
+    ]
     if report["verdict"] == PROVES_NOTHING:
         lines.append("Nothing was found before either, so this proves nothing.")
     lines.append(f"The report is {path}. Its hash is {report['sha256'][:16]}….")
     return "\n".join(lines)
-
-
-def check_again(settings: Settings, text: str, progress: Progress = lambda done, total: None) -> Survey:
-    """Look once more for a text; nothing is changed."""
-    try:
-        return survey(settings, [text], progress)
-    except StoreError:
-        raise
-    except OSError as error:
-        raise MemoryFault(f"{error.filename}: {error.strerror}. Correct the permissions, then look again.") from None

@@ -40,7 +40,9 @@ def check_forgotten(options: argparse.Namespace) -> int:
     if texts:
         with output.progress("Looking through all files", enabled=not options.json, unit=output.BYTES) as meter:
             found = survey(settings, texts, meter)
-    is_clean = not (returned.stored or returned.key_lost) and not (found and found.total)
+    is_clean = not (returned.stored or returned.key_lost)
+    if found is not None:
+        is_clean = is_clean and not found.total and not any(file.unread for file in found.files)
     if options.json:
         output.document(_shape(returned, found, ByteScanner(texts), len(texts), len(known), is_clean=is_clean))
     else:
@@ -86,6 +88,11 @@ def _lines(returned: Returned, found: Survey | None, scanner: ByteScanner, texts
         lines.append(f"{found.total:,} finds of {texts:,} texts in {len(found.files):,} files ({size:,} bytes).")
         shape = found.shape(scanner)
         lines += [f"  {file['name']}: {file['finds']:,} finds" for file in shape["files"] if file["finds"]]
+        lines += [
+            f"  {file['name']} was not read in full: {file['not_read']}"
+            for file in shape["files"]
+            if "not_read" in file
+        ]
         lines += [f"  {kind}: {count:,} finds" for kind, count in shape["kinds"].items()]
         lines += [f"  {name} index: {count:,} documents" for name, count in shape["indexes"].items() if count]
     return lines

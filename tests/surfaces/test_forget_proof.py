@@ -89,6 +89,14 @@ def test_a_copy_that_is_left_in_the_data_directory_is_found(filled: Shell, kind:
     assert len([file for file in report["after"]["files"] if file["finds"]]) == 1
 
 
+def test_a_damaged_database_makes_the_report_incomplete(filled: Shell) -> None:
+    whole = (filled.home / "memory.db").read_bytes()
+    (filled.home / "memory.db.corrupt-20260101-000000").write_bytes(whole[:100] + b"\xff" * 8000)
+    code, report, printed = forget(filled, "--match", WORD)
+    assert (code, report["verdict"]) == (1, "incomplete")
+    assert "memory.db.corrupt-20260101-000000 was not read in full" in printed
+
+
 def test_a_search_that_finds_nothing_before_proves_nothing(filled: Shell) -> None:
     code, report, printed = forget(filled, "--match", "zebraword")
     assert (code, report["verdict"]) == (1, "proves nothing")
@@ -127,6 +135,7 @@ def test_the_report_is_refused_where_it_cannot_be_before_anything_is_erased(fill
     for place in ("nowhere/report.json", ".", str(filled.home / "report.json")):
         done = filled.run("forget", "--match", WORD, "--yes", "--proof", place)
         assert done.returncode == 2, done.stdout
+    assert filled.run("forget", "--match", WORD, "--dry-run", "--proof", "report.json").returncode == 2
     assert filled.json("status")["events"] == 18
 
 
