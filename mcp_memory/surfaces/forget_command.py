@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from anyio import to_thread
 
 from mcp_memory.app import App
+from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.people import Viewer
@@ -24,6 +25,9 @@ from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.clean_transcripts import BACKUPS, clean_transcripts, drop_backups
+from mcp_memory.surfaces.forget_copies import Elsewhere, checkouts_named, listed, look_elsewhere
+from mcp_memory.surfaces.forget_transcripts import Progress, TranscriptLines
 from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -40,7 +44,6 @@ _PATIENCE_MS = 2_000
 #: How long the team's server is waited for.
 _BRIEFLY_SECONDS = 5.0
 _EVERYTHING = 1 << 40
-_MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
@@ -50,14 +53,39 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         return await lift_forgetting(app, options.lift, as_json=options.json)
     request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
     request = replace(request, only_stored=options.only_stored)
-    with output.spinner("Looking for it", enabled=not options.json):
-        found = await carry_out(app, request, dry_run=True)
-    if options.dry_run or not found.anything:
+    with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
+        found = await carry_out(app, request, dry_run=True, progress=progress)
+    is_cleaning = options.transcripts and bool(found.elsewhere.transcripts)
+    if options.dry_run or not (found.anything or is_cleaning):
         return _told(options, found, done=False)
     if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
-        return _told(options, await carry_out(app, request, dry_run=False), done=True)
+        done = await carry_out(app, request, dry_run=False, known=found.elsewhere)
+    if is_cleaning:
+        done = replace(done, elsewhere=await _clean(app, done.elsewhere, options))
+    return _told(options, done, done=True)
+
+
+async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) -> Elsewhere:
+    """Remove the lines from the transcripts of those clients for which the user agrees."""
+    chosen = list[TranscriptLines]()
+    for client, title in {each.client: CLIENTS[each.client].title for each in elsewhere.transcripts}.items():
+        found = [each for each in elsewhere.transcripts if each.client == client]
+        lines = sum(each.lines for each in found)
+        if options.yes or output.agreed(f"Remove {lines:,} lines from {len(found):,} transcripts of {title}?"):
+            chosen += found
+    if not chosen or elsewhere.scope is None:
+        return elsewhere
+    home = app.settings.home
+    cleaned = await clean_transcripts(app.inbox, elsewhere.scope, chosen, home, is_kept=not options.no_backup)
+    await app.inbox.scrub(_PATIENCE_MS)
+    backups = [each for each in cleaned if each.backup]
+    if backups and not options.yes:
+        question = f"Keep the transcripts as they were, words included, in {home / BACKUPS}?"
+        if output.agreed(question) is False:
+            await to_thread.run_sync(drop_backups, backups)
+    return replace(elsewhere, cleaned=tuple(cleaned))
 
 
 async def request_from(
@@ -111,6 +139,8 @@ class Outcome:
     unscrubbed: str = ""
     again: str = ""
     shared: int = 0
+    #: What holds the words outside the memory.
+    elsewhere: Elsewhere = field(default=Elsewhere(), compare=False)
 
     @property
     def anything(self) -> bool:
@@ -136,8 +166,8 @@ class Outcome:
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
             told.append(f"Copies that this program had made {verb}: {', '.join(map(str, self.removed))}.")
-        if self.copies:
-            copies = ", ".join(map(str, self.copies))
+        if others := [path for path in self.copies if path not in self.elsewhere.old]:
+            copies = listed(others)
             told.append(f"These copies of the memory are not touched; delete them if they may hold it: {copies}.")
         if self.found.names:
             told.append(
@@ -159,18 +189,34 @@ class Outcome:
                 f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
                 "running server, or the next command, then removes them by itself."
             )
-        return told
+        return [*told, *self.elsewhere.remarks()]
 
 
-async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outcome:
-    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone."""
+async def carry_out(
+    app: App,
+    request: ForgetRequest,
+    *,
+    dry_run: bool,
+    progress: Progress | None = None,
+    known: Elsewhere | None = None,
+) -> Outcome:
+    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone.
+
+    What is elsewhere is looked for unless it is `known`; a dry run searches transcripts only if there is a `progress`.
+    """
     if app.viewer:
         return await _forget_own(app, app.viewer, request, dry_run=dry_run)
     if request.project is not None and await app.store.root_of(request.project) is None:
         raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.")
     found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
+    made = tuple(app.store.copies())
+    if known is None:
+        progress = progress or (None if dry_run else lambda done, total: None)
+        directories = await checkouts_named(app, request)
+        known = await look_elsewhere(app, request, reach, made, progress)
+        known = replace(known, directories=directories)
+    others = known.copies
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         # What was heard of a team may quote the same words, and is heard anew.
@@ -184,21 +230,21 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
         await app.inbox.drop_all()
     found = replace(found, inbox=local.payloads + len(spooled), handed=local.handed)
     if dry_run:
-        outcome = Outcome(found, made, others)
-        return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
+        outcome = Outcome(found, made, others, elsewhere=known)
+        return outcome if outcome.anything else Outcome(found, copies=(*made, *others), elsewhere=known)
     await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)
     shared = (await app.store.waiting()).forgotten
     try:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
-        return Outcome(found, made, others, "nothing can be written just now", shared=shared)
+        return Outcome(found, made, others, "nothing can be written just now", shared=shared, elsewhere=known)
     found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
     left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
-    return Outcome(found, made, others, left, str(again) if again.anything else "", shared)
+    return Outcome(found, made, others, left, str(again) if again.anything else "", shared, known)
 
 
 def own_part(app: App) -> Store:
@@ -237,19 +283,6 @@ def _spooled(folder: Path, reach: ForgetScope) -> list[Path]:
     return found
 
 
-def _copies(store: Store, own: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Copies of the memory in its directory: those that this program made, and all others, whole or damaged."""
-    made = tuple(store.copies())
-    found = []
-    for path in sorted(own[0].parent.iterdir()):
-        with suppress(OSError):
-            if path not in (*own, *made) and path.is_file():
-                with path.open("rb") as file:  # what was set aside may lack its beginning
-                    if file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name:
-                        found.append(path)
-    return made, tuple(found)
-
-
 def _remove(paths: Sequence[Path], home: Path) -> None:
     """Delete the files, and empty the log, which may name or quote what was forgotten."""
     for path in paths:
@@ -272,7 +305,9 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
             "copies": list(map(str, outcome.copies)),
             "again": outcome.again,
             "to_forget": outcome.shared,
-            "scrubbed": done and not outcome.unscrubbed,
+            "scrubbed": done and not (outcome.unscrubbed or outcome.elsewhere.unscrubbed),
+            "unscrubbed": outcome.unscrubbed or outcome.elsewhere.unscrubbed,
+            **outcome.elsewhere.shape(),
         }
     told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."
     return "\n".join([told, *outcome.remarks(done=done)])

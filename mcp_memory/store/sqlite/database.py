@@ -172,7 +172,7 @@ class Database(SqliteReads, SqlDatabase):
                 await to_thread.run_sync(migrations.migrate, path, kind)
                 file = identity(path)
                 # Worker threads use it in turn, each under the lock of `write`.
-                writer = stack.enter_context(closing(_connected(path)))
+                writer = stack.enter_context(closing(connect(path)))
                 writer.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
                 reader = await stack.enter_async_context(_reader(path))
             database = cls(path, writer, reader, kind)
@@ -269,7 +269,7 @@ class Database(SqliteReads, SqlDatabase):
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._in_read:
             if self._together is None:
-                self._together = _connected(self.path)
+                self._together = connect(self.path)
                 self._together.execute("PRAGMA query_only = 1")
             self._together.execute("BEGIN")
             try:
@@ -300,7 +300,7 @@ class Database(SqliteReads, SqlDatabase):
         return int(await self.value("PRAGMA data_version"))
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
     """A connection that worker threads may use in turn."""
     name, pragmas = _way_to(path)
     connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False, uri=True)

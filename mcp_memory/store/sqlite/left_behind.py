@@ -1,0 +1,47 @@
+"""The file of a memory that has moved to a server: its copies on disk, and whether they hold what is forgotten."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from mcp_memory.domain.forget import ForgetRequest
+from mcp_memory.errors import MemoryFault
+from mcp_memory.store.sql.forget import find
+from mcp_memory.store.sqlite.backup import copies_of
+from mcp_memory.store.sqlite.database import DUE, SqliteTransaction, connect, told
+from mcp_memory.store.sqlite.migrations import latest, remove_partial, version_of
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a memory that exist: the database, its companions and the copies made of it."""
+    own = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+    return [file for file in (*own, *copies_of(path)) if file.exists()]
+
+
+def may_hold(path: Path, request: ForgetRequest) -> bool:
+    """Whether any of these files holds what a request takes. One that cannot be searched counts as holding it."""
+    databases = [file for file in files_of(path) if not file.name.endswith(("-wal", "-shm"))]
+    return any(_holds(file, request) for file in databases)
+
+
+def erase(path: Path) -> list[Path]:
+    """Delete the files, and return those that were there."""
+    files = files_of(path)
+    for file in files:
+        file.unlink(missing_ok=True)
+    remove_partial(path)
+    return files
+
+
+def _holds(path: Path, request: ForgetRequest) -> bool:
+    try:
+        with told(path), closing(connect(path)) as connection:
+            # A later version of the program cannot be expected to know the tables of an earlier one.
+            if version_of(connection) != latest() or connection.execute(DUE).fetchone():
+                return True
+            connection.execute("PRAGMA query_only = 1")
+            found = find(SqliteTransaction(connection), request)
+            return bool(found.events or found.bearing or found.names or found.summaries)
+    except MemoryFault:
+        return True
