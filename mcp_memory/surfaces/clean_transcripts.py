@@ -21,7 +21,7 @@ from anyio import to_thread
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.forget import ForgetScope
-from mcp_memory.pipeline.ingest import checkpoint_name
+from mcp_memory.pipeline.ingest import checkpoint_name, reached
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.surfaces.forget_transcripts import LineFinder, TranscriptLines, split_lines, without_lines
 from mcp_memory.surfaces.open_files import program_with
@@ -58,7 +58,7 @@ async def clean_transcripts(
     for each in found:
         name = checkpoint_name(each.path)
         position = await inbox.checkpoint(name)
-        told_to = max(position.get("offset", 0), position.get("memory", {}).get("told_to", 0))
+        told_to = reached(position)
         cleaned = await to_thread.run_sync(_clean, finder, each, told_to, home / BACKUPS if is_kept else None)
         outcomes.append(cleaned.outcome)
         if cleaned.outcome.removed and position:

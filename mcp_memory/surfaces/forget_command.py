@@ -211,12 +211,9 @@ async def carry_out(
     found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
     made = tuple(app.store.copies())
-    if known is None:
-        progress = progress or (None if dry_run else lambda done, total: None)
-        directories = await checkouts_named(app, request)
-        known = await look_elsewhere(app, request, reach, made, progress)
-        known = replace(known, directories=directories)
-    others = known.copies
+    checkouts = await checkouts_named(app, request)
+    if dry_run and known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress)
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         # What was heard of a team may quote the same words, and is heard anew.
@@ -228,6 +225,9 @@ async def carry_out(
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()
+    if known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress or (lambda done, total: None))
+    others = known.copies
     found = replace(found, inbox=local.payloads + len(spooled), handed=local.handed)
     if dry_run:
         outcome = Outcome(found, made, others, elsewhere=known)
@@ -245,6 +245,18 @@ async def carry_out(
     if not left and await app.index.behind():
         left = "another process is writing the index"
     return Outcome(found, made, others, left, str(again) if again.anything else "", shared, known)
+
+
+async def erase_at_once(app: App, request: ForgetRequest) -> None:
+    """Forget without waiting until what is left is summarized again, which the pipeline does."""
+    _, reach = await app.store.forget(request, dry_run=True)
+    await to_thread.run_sync(_remove, [*app.store.copies(), app.settings.team_known], app.settings.home)
+    await app.inbox.forget(reach, dry_run=False)
+    await app.store.forget(request, dry_run=False)
+    await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
+    await app.inbox.drop_all()
+    await app.store.scrub()
+    await app.inbox.scrub()
 
 
 def own_part(app: App) -> Store:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,20 +20,20 @@ from typing import IO, TYPE_CHECKING, Any
 from anyio import to_thread
 
 from mcp_memory.clients import CLIENTS, user_folders
-from mcp_memory.clients.port import Folders
 from mcp_memory.config import Settings, environment
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.forget import KEY_BEGINNING, ForgetRequest, ForgetScope
 from mcp_memory.domain.handed import key_of
-from mcp_memory.errors import BadId
+from mcp_memory.errors import BadId, MemoryFault
 from mcp_memory.store.inbox_port import CopyKind, CopyMade
 from mcp_memory.store.sqlite import left_behind
 from mcp_memory.surfaces.clean_transcripts import CleanedTranscript
 from mcp_memory.surfaces.forget_transcripts import (
+    BRIEF_SECONDS,
+    MAX_SECONDS,
     LineFinder,
     Progress,
     TranscriptLines,
-    TranscriptSearch,
     search_transcripts,
 )
 
@@ -73,7 +73,7 @@ class Elsewhere:
     transcripts: tuple[TranscriptLines, ...] = ()
     unsearched: int = 0
     cleaned: tuple[CleanedTranscript, ...] = ()
-    #: Directories of checkouts, which bear the text in their path.
+    #: Directories of checkouts and of transcripts that bear the text in their path.
     directories: tuple[str, ...] = ()
     #: What was not looked at, in words.
     unseen: tuple[str, ...] = ()
@@ -99,7 +99,10 @@ class Elsewhere:
             yield from self._about_transcripts()
         yield from self._about_cleaned()
         if self.unsearched:
-            yield f"{self.unsearched} more transcripts were not searched: that takes too long."
+            yield (
+                f"{self.unsearched:,} more transcripts were not searched, since that takes too long here. "
+                "`mcp-memory forget` on the command line searches longer."
+            )
         if self.directories:
             yield (
                 f"The text stands in the path of a directory, which memory cannot rename: {listed(self.directories)}. "
@@ -155,18 +158,33 @@ class Elsewhere:
 
 
 async def look_elsewhere(
-    app: App, request: ForgetRequest, scope: ForgetScope, made: Sequence[Path], progress: Progress | None
+    app: App,
+    request: ForgetRequest,
+    scope: ForgetScope,
+    made: Sequence[Path],
+    checkouts: Sequence[str],
+    progress: Progress | None,
 ) -> Elsewhere:
     """Look for the words of a request outside the memory.
 
-    `made` are copies that go with the memory's own events. Transcripts are searched if there is a `progress` to report.
+    `made` are copies that go with the memory's own events, `checkouts` directories whose path bears the text.
+    Transcripts are searched if there is a `progress` to report.
     """
     noted = await app.inbox.copies_made()
-    home = user_folders(environment())
-    search = partial(
-        _look, app.settings, home, request, scope, frozenset({*made, *app.store.copies()}), noted, progress
+    own = frozenset({*made, *app.store.copies()})
+    found = await to_thread.run_sync(_look, app.settings, request, scope, own, noted)
+    if progress is None:
+        return replace(found, directories=tuple(checkouts))
+    imported = [Path(copy.path) for copy in noted if copy.kind is CopyKind.IMPORT]
+    seconds = MAX_SECONDS if app.typed else BRIEF_SECONDS
+    search = partial(search_transcripts, user_folders(environment()), scope, imported, progress, seconds)
+    transcripts = await to_thread.run_sync(search)
+    return replace(
+        found,
+        transcripts=transcripts.found,
+        unsearched=transcripts.unsearched,
+        directories=tuple(sorted({*checkouts, *transcripts.directories})),
     )
-    return await to_thread.run_sync(search)
 
 
 async def checkouts_named(app: App, request: ForgetRequest) -> tuple[str, ...]:
@@ -175,21 +193,14 @@ async def checkouts_named(app: App, request: ForgetRequest) -> tuple[str, ...]:
         return ()
     scope = ForgetScope(request)
     paths = {place.path for info in await app.store.projects() for place in info.places}
-    return tuple(sorted(path for path in paths if scope.is_in(path)))
+    named = sorted(path for path in paths if path and scope.is_in(path))
+    return tuple(await to_thread.run_sync(lambda: [path for path in named if Path(path).is_dir()]))
 
 
 def _look(
-    settings: Settings,
-    home: Folders,
-    request: ForgetRequest,
-    scope: ForgetScope,
-    made: frozenset[Path],
-    noted: Sequence[CopyMade],
-    progress: Progress | None,
+    settings: Settings, request: ForgetRequest, scope: ForgetScope, made: frozenset[Path], noted: Sequence[CopyMade]
 ) -> Elsewhere:
     old = tuple(left_behind.files_of(settings.database)) if settings.store.url else ()
-    imported = [Path(copy.path) for copy in noted if copy.kind is CopyKind.IMPORT]
-    transcripts = search_transcripts(home, scope, imported, progress) if progress else TranscriptSearch()
     finder = LineFinder(scope)
     copies = [*old, *find_copies(settings, finder, made)]
     copies += [path for copy in noted for path in _of_noted(copy, finder) if path not in made]
@@ -198,15 +209,13 @@ def _look(
         holds_old=bool(old) and left_behind.may_hold(settings.database, request),
         copies=tuple(dict.fromkeys(copies)),
         servers=tuple(_servers(settings, noted)),
-        transcripts=transcripts.found,
-        unsearched=transcripts.unsearched,
         unseen=tuple(_unseen(settings)),
         scope=scope,
     )
 
 
 def find_copies(settings: Settings, finder: LineFinder, made: frozenset[Path]) -> Iterator[Path]:
-    """Return the copies anywhere in the data directory: databases, and other files that hold the words."""
+    """Return the files anywhere in the data directory that hold the words, apart from the memory's own."""
     databases = [settings.inbox] + ([] if settings.store.url else [settings.database])
     own = {file.with_name(file.name + suffix) for file in databases for suffix in _COMPANIONS} | made
     for folder, folders, names in os.walk(settings.home):
@@ -221,12 +230,12 @@ def find_copies(settings: Settings, finder: LineFinder, made: frozenset[Path]) -
 
 
 def is_copy(path: Path, finder: LineFinder) -> bool:
-    """Whether a file is a database, whole or damaged, or holds what the request takes."""
+    """Whether a file holds what the request takes, or is a database that cannot be searched."""
     with path.open("rb") as file:
         head = file.read(len(_SQLITE))
         # What was set aside may lack its beginning.
         if head == _SQLITE or ".db.corrupt-" in path.name:
-            return True
+            return ".db.corrupt-" in path.name or left_behind.holds(path, finder.scope.request)
         file.seek(0)
         if not head.startswith(_GZIP):
             return any(_is_taken(raw, finder) for raw in _lines(file))
@@ -260,7 +269,7 @@ def _key_beginning(name: str) -> bytes:
 
 
 def _of_noted(copy: CopyMade, finder: LineFinder) -> Iterator[Path]:
-    """Return the files of a noted place that are copies: backups always, exports if they hold the words."""
+    """Return the files of a noted place that hold the words."""
     path = Path(copy.path)
     if copy.kind in (CopyKind.SERVER, CopyKind.IMPORT) or not path.exists():
         return
@@ -278,7 +287,20 @@ def _servers(settings: Settings, noted: Sequence[CopyMade]) -> Iterator[str]:
         from mcp_memory.store.postgres.database import shown
 
         current = shown(settings.store.url)
-    yield from (copy.path for copy in noted if copy.kind is CopyKind.SERVER and copy.path != current)
+    yield from (
+        copy.path
+        for copy in noted
+        if copy.kind is CopyKind.SERVER and copy.path != current and not _is_dropped(copy.path)
+    )
+
+
+def _is_dropped(url: str) -> bool:
+    """Whether a server is known to have no memory any more; one that cannot be asked may have it."""
+    from mcp_memory.store.postgres.tables import ServerTables
+
+    with suppress(MemoryFault):
+        return not ServerTables.is_there(url)
+    return False
 
 
 def _unseen(settings: Settings) -> Iterator[str]:

@@ -26,6 +26,8 @@ from mcp_memory.domain.text import holds, same_letters
 
 #: How long transcripts are searched; of the rest is said that it was not looked at.
 MAX_SECONDS = 120.0
+#: The same where an agent or a browser waits for the answer.
+BRIEF_SECONDS = 5.0
 #: Copies of an event in other lines of its transcript are at most this far from it, by how much of its text they share.
 _TWIN_MS, _SHORT_TWIN_MS = 120_000, 5_000
 #: A text that is this long is no other event's by chance.
@@ -52,6 +54,8 @@ class TranscriptSearch:
 
     found: tuple[TranscriptLines, ...] = ()
     unsearched: int = 0
+    #: Directories of transcripts that bear the text in their path.
+    directories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,14 @@ def search_transcripts(
 ) -> TranscriptSearch:
     """Look through the transcripts of all clients for what falls under a request."""
     sources = list(_sources(home, imported))
+    folders = {str(path.parent) for _, path in sources} if scope.request.match is not None else set()
+    named = tuple(sorted(folder for folder in folders if scope.is_in(folder)))
     sizes = [_size(path) for _, path in sources]
     finder, found, done = LineFinder(scope), list[TranscriptLines](), 0
     end = time.monotonic() + max_seconds
     for number, (client, path) in enumerate(sources):
         if time.monotonic() > end:
-            return TranscriptSearch(tuple(found), len(sources) - number)
+            return TranscriptSearch(tuple(found), len(sources) - number, named)
         progress(done, sum(sizes))
         try:
             covered = finder.lines(client, path)
@@ -89,7 +95,7 @@ def search_transcripts(
         if covered.count:
             found.append(TranscriptLines(client.name, path, covered.count, fixed_reason(path)))
         done += sizes[number]
-    return TranscriptSearch(tuple(found))
+    return TranscriptSearch(tuple(found), directories=named)
 
 
 def fixed_reason(path: Path) -> str:

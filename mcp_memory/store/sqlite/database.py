@@ -300,9 +300,13 @@ class Database(SqliteReads, SqlDatabase):
         return int(await self.value("PRAGMA data_version"))
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection that worker threads may use in turn."""
+def connect(path: Path, *, is_copy: bool = False) -> sqlite3.Connection:
+    """A connection that worker threads may use in turn. Of a copy nothing is changed, and no file is made beside it."""
     name, pragmas = _way_to(path)
+    if is_copy:
+        is_changing = path.with_name(f"{path.name}-wal").exists()
+        name = f"{path.absolute().as_uri()}?{'mode=ro' if is_changing else 'immutable=1'}"
+        pragmas = _PRAGMAS
     connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False, uri=True)
     try:
         for pragma in pragmas:

@@ -20,9 +20,9 @@ def files_of(path: Path) -> list[Path]:
 
 
 def may_hold(path: Path, request: ForgetRequest) -> bool:
-    """Whether any of these files holds what a request takes. One that cannot be searched counts as holding it."""
+    """Whether any of these files holds what a request takes."""
     databases = [file for file in files_of(path) if not file.name.endswith(("-wal", "-shm"))]
-    return any(_holds(file, request) for file in databases)
+    return any(holds(file, request) for file in databases)
 
 
 def erase(path: Path) -> list[Path]:
@@ -34,13 +34,13 @@ def erase(path: Path) -> list[Path]:
     return files
 
 
-def _holds(path: Path, request: ForgetRequest) -> bool:
+def holds(path: Path, request: ForgetRequest) -> bool:
+    """Whether a database holds what a request takes. One that cannot be searched counts as holding it."""
     try:
-        with told(path), closing(connect(path)) as connection:
+        with told(path), closing(connect(path, is_copy=True)) as connection:
             # A later version of the program cannot be expected to know the tables of an earlier one.
             if version_of(connection) != latest() or connection.execute(DUE).fetchone():
                 return True
-            connection.execute("PRAGMA query_only = 1")
             found = find(SqliteTransaction(connection), request)
             return bool(found.events or found.bearing or found.names or found.summaries)
     except MemoryFault:
