@@ -189,13 +189,16 @@ class LineFinder:
         if request.before_ms is not None:
             return True
         names = {*self.scope.sessions, *self.scope.places} - {""}
+        if request.event_key is not None and not names:
+            return True  # memory does not know the event any more, nor its session
         spelled = {json.dumps(name.removeprefix("label:"), ensure_ascii=False)[1:-1] for name in names}
         return any(name.encode() in data or name in path.name for name in spelled) or not data.isascii()
 
     def is_covered(self, client: Client, event: Captured) -> bool:
         """Whether the request takes an event of a transcript."""
         scope, request = self.scope, self.scope.request
-        if event_key(client.name, event.session_id, event.source_key)[:KEY_BEGINNING] in scope.beginnings:
+        key = event_key(client.name, event.session_id, event.source_key)
+        if key[:KEY_BEGINNING] in scope.beginnings or key == request.event_key:
             return True
         if request.match is not None:
             return scope.is_in(event.text)
