@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from anyio import to_thread
-
 from mcp_memory.app import App
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.nodes import Node, NodeQuery
@@ -20,8 +18,9 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.navigate.shapes import event_shape, iso
-from mcp_memory.store.inbox_port import CopyKind, CopyMade
+from mcp_memory.store.inbox_port import CopyKind
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.noted_places import note_place
 from mcp_memory.surfaces.output import Answer, Meter
 
 _PAGE = 1_000
@@ -48,7 +47,7 @@ async def export(app: App, options: argparse.Namespace) -> Answer:
         else:
             target = _replaceable(options.output, app.settings.database)
             what, count = "events", await _file(app, project, target, meter)
-    await note_copy(app, Path(options.output), CopyKind.EXPORT)
+    await note_place(app, Path(options.output), CopyKind.EXPORT)
     if options.json:
         return {"path": options.output, "format": options.format, what: count}
     return f"{count} {what} written to {options.output}"
@@ -155,16 +154,10 @@ def page_of(node: Node, children: list[Node]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def note_copy(app: App, path: Path, kind: CopyKind) -> None:
-    """Remember a place outside the data directory, so that `forget` can name it."""
-    absolute = await to_thread.run_sync(path.absolute)
-    await app.inbox.note_copies([CopyMade(str(absolute), kind)], app.spending.now_ms())
-
-
 async def backup(app: App, options: argparse.Namespace) -> Answer:
     target = _replaceable(options.path, app.settings.database)
     with output.progress("Copying", enabled=not options.json, unit="pages") as meter:
         await app.store.backup(target, meter)
-    await note_copy(app, target, CopyKind.BACKUP)
+    await note_place(app, target, CopyKind.BACKUP)
     size = target.stat().st_size
     return {"path": str(target), "bytes": size} if options.json else f"Copied {size:,} bytes to {target}"

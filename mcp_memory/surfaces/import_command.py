@@ -33,7 +33,7 @@ from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import reason_of
 from mcp_memory.store.inbox_port import CopyKind
 from mcp_memory.surfaces import output
-from mcp_memory.surfaces.export_command import note_copy
+from mcp_memory.surfaces.noted_places import note_place
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 from mcp_memory.surfaces.server import first_steps
@@ -103,7 +103,7 @@ async def _note_sources(app: App, names: Sequence[str]) -> None:
     """Remember which files and directories a user has imported, so that `forget` finds the transcripts again."""
     for path in [Path(name) for name in names if name != _STDIN]:
         if path.is_dir() or path.is_file():
-            await note_copy(app, path, CopyKind.IMPORT)
+            await note_place(app, path, CopyKind.IMPORT)
 
 
 def _told(shape: Mapping[str, Any]) -> Iterator[str]:

@@ -33,6 +33,12 @@ from mcp_memory.surfaces.output import Answer, Meter
 
 _FILE = ("sqlite", "file")
 _SECTION, _KEY = "store", "url"
+_MISSING = (
+    "{path} holds {missing:,} events that the server has not: a program wrote them after the move. Nothing was "
+    "deleted. "
+    'Bring them along: `MCP_MEMORY_STORE_URL="" mcp-memory export -o late.jsonl`, then '
+    "`mcp-memory import --client jsonl late.jsonl`. Or delete the file yourself."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +143,25 @@ async def _erase_later(app: App, options: argparse.Namespace) -> Answer:
     if options.dry_run:
         old = {"path": str(path), "erased": False, "files": list(map(str, left_behind.files_of(path)))}
         return {"old": old} if options.json else "\n".join(["Would delete:", *map(str, left_behind.files_of(path))])
-    old = await to_thread.run_sync(_erase, path)
+    old = await to_thread.run_sync(_erase, path, "", True)
+    if path.exists() and "why" not in old:
+        with output.spinner("Comparing", enabled=not options.json):
+            missing = await left_behind.count_missing(path, app.store, app.spending.now_ms())
+        if missing:
+            raise UsageError(_MISSING.format(path=path, missing=missing))
+        old = await to_thread.run_sync(_erase, path)
     if options.json:
         return {"old": old}
     return "\n".join(_tell_old(old))
 
 
-def _erase(path: Path, asking: str = "") -> dict[str, Any]:
+def _erase(path: Path, asking: str = "", is_trial: bool = False) -> dict[str, Any]:
     """Delete the files of a memory that is not used any more, unless a program has them open."""
     old: dict[str, Any] = {"path": str(path), "erased": False}
     files = left_behind.files_of(path)
     if user := program_with(files):
         return old | {"why": f"{user} still uses it"}
-    if not files or (asking and not output.agreed(asking)):
+    if is_trial or not files or (asking and not output.agreed(asking)):
         return old
     left_behind.erase(path)
     return old | {"erased": True, "files": list(map(str, files))}

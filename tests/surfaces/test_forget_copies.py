@@ -267,6 +267,11 @@ def test_the_file_that_a_switch_leaves_counts_as_a_copy_until_it_is_erased(shell
     # What the file never held is erased all the same.
     shell.json("remember", "The walrusword sleeps at noon.")
     assert shell.json("forget", "--match", "walrusword", "--yes")["scrubbed"] is True
+    late = shell.run("remember", "A program wrote this late.", MCP_MEMORY_STORE_URL="")
+    assert late.returncode == 0, late.stderr
+    refused = shell.run("move", "--erase-old")
+    assert (refused.returncode, "1 events that the server has not" in refused.stderr) == (2, True), refused.stderr
+    shell.run("forget", "--match", "wrote this late", "--yes", MCP_MEMORY_STORE_URL="")
     assert shell.json("move", "--erase-old")["old"]["erased"] is True
     assert not list(shell.home.glob("memory.db*"))
     assert not list(shell.home.glob("backups/memory-*"))
