@@ -58,7 +58,8 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
     is_cleaning = options.transcripts and bool(found.elsewhere.transcripts)
     if options.dry_run or not (found.anything or is_cleaning):
         return _told(options, found, done=False)
-    if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
+    question = "\n".join([*found.remarks(done=False), f"Forget {found} for good?"])
+    if found.anything and not options.yes and not output.agreed(question):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
         done = await carry_out(app, request, dry_run=False, known=found.elsewhere)
@@ -73,8 +74,11 @@ async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) ->
     for client, title in {each.client: CLIENTS[each.client].title for each in elsewhere.transcripts}.items():
         found = [each for each in elsewhere.transcripts if each.client == client]
         lines = sum(each.lines for each in found)
-        if options.yes or output.agreed(f"Remove {lines:,} lines from {len(found):,} transcripts of {title}?"):
-            chosen += found
+        question = f"Remove {lines:,} lines from {len(found):,} transcripts of {title}?"
+        answer = options.yes or output.agreed(question)
+        if answer is None:
+            raise UsageError(f"{question} Say so with --yes, or look with --dry-run.")
+        chosen += found if answer else []
     if not chosen or elsewhere.scope is None:
         return elsewhere
     home = app.settings.home
@@ -252,7 +256,8 @@ async def erase_at_once(app: App, request: ForgetRequest) -> None:
     _, reach = await app.store.forget(request, dry_run=True)
     await to_thread.run_sync(_remove, [*app.store.copies(), app.settings.team_known], app.settings.home)
     await app.inbox.forget(reach, dry_run=False)
-    await app.store.forget(request, dry_run=False)
+    await app.store.forget(request, dry_run=False, now_ms=app.clock.now_ms())
+    await keep_forgotten(app.store, app.inbox)
     await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
     await app.inbox.drop_all()
     await app.store.scrub()

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +35,15 @@ _TWIN_MS, _SHORT_TWIN_MS = 120_000, 5_000
 #: A text that is this long is no other event's by chance.
 _LONG_TEXT_CHARS = 12
 _ASCII_RUN = re.compile("[a-z0-9]+")
-#: Characters that answers do not show, so that a text is found with them inside.
-_EMPHASIS = b"*`"
+#: Letters with a stroke, which Unicode does not decompose.
+_STROKED = frozenset("øłđðħŧæœØŁĐÐĦŦÆŒıİ")
+_ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
+_SMALL_LETTERS = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+#: All other bytes may stand between the letters of a text: emphasis, hidden characters, accents.
+_NO_ASCII_LETTERS = bytes(byte for byte in range(256) if not (byte < 128 and chr(byte).isalnum()))
+_ASCII = bytes(range(128))
+#: Letters of other scripts that look like Latin ones are told apart by their script: Greek and Cyrillic.
+_LATIN_LOOKING = (range(0x370, 0x400), range(0x400, 0x530))
 Progress = Callable[[int, int], None]
 
 
@@ -135,13 +144,13 @@ class LineFinder:
     """Finds the lines of files that fall under one request."""
 
     scope: ForgetScope
-    _sought: bytes = field(init=False)
+    _run: bytes = field(init=False)
     _projects: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Take the longest run of plain letters and digits, by which most lines are told apart fast."""
         runs = _ASCII_RUN.findall(same_letters(self.scope.request.match or ""))
-        self._sought = max(runs, key=len, default="").encode()
+        self._run = max(runs, key=len, default="").encode()
 
     def lines(self, client: Client, path: Path) -> CoveredLines:
         """Return the lines of a transcript that the request takes."""
@@ -162,11 +171,18 @@ class LineFinder:
 
     def holds(self, raw: bytes) -> bool:
         """Whether a line holds the text, or names what the request names."""
-        # Other spellings of a letter are not ASCII, or escaped.
-        is_plain = raw.isascii() and b"\\u" not in raw
-        if is_plain and self._sought not in raw.translate(None, _EMPHASIS).lower():
-            return False
-        return self.scope.is_in(raw.decode("utf-8", "replace"))
+        return self._may_hold(raw) and self.scope.is_in(raw.decode("utf-8", "replace"))
+
+    def _may_hold(self, data: bytes) -> bool:
+        """Return False if the text cannot be there: its longest run of letters is not, nor a letter that reads so."""
+        if self._run in data.translate(_SMALL_LETTERS, _NO_ASCII_LETTERS):
+            return True
+        escapes = set(_ESCAPE.findall(data)) if b"\\u" in data else set()
+        if any(_reads_as_ascii(chr(int(code, 16))) for code in escapes):
+            return True
+        # Without the ASCII bytes, what is left are whole characters.
+        others = set(data.translate(None, _ASCII).decode("utf-8", "replace"))
+        return any(map(_reads_as_ascii, others))
 
     def takes(self, raw: bytes) -> bool:
         """Whether the request takes a line of a file that is no transcript: a log of prompts, or an export."""
@@ -184,8 +200,7 @@ class LineFinder:
         """Whether anything of the request can be in a file, told without parsing it."""
         request = self.scope.request
         if request.match is not None:
-            run = self._sought
-            return run in data.translate(None, _EMPHASIS).lower() or not data.isascii() or b"\\u" in data
+            return self._may_hold(data)
         if request.before_ms is not None:
             return True
         names = {*self.scope.sessions, *self.scope.places} - {""}
@@ -299,6 +314,17 @@ class _EventsByLine:
                 if not isinstance(item, BadLine):
                     found.setdefault(min(state.line, max(count - 1, 0)), []).append(item)
         return cls(client, found)
+
+
+@cache
+def _reads_as_ascii(char: str) -> bool:
+    """Whether a character, or half of one, may be another spelling of a plain letter or digit."""
+    if char.isascii():
+        return char.isalnum()
+    if any(ord(char) in place for place in _LATIN_LOOKING) or "\ud800" <= char <= "\udfff":
+        return True
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", char).casefold())
+    return any(letter.isascii() and letter.isalnum() for letter in plain) or char in _STROKED
 
 
 def time_of(value: object) -> int | None:

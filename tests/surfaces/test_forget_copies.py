@@ -316,7 +316,7 @@ async def test_the_directory_of_a_forgotten_project_does_not_come_back_with_the_
     async with memory(shell.home) as app:
         await read(app, path)
         assert "orchard" in await checkpoints(app)
-        await carry_out(app, ForgetRequest(project="orchard"), dry_run=False)
+        await carry_out(app, ForgetRequest(project="orchard", only_stored=True), dry_run=False)
         for text in ("", "{}\n"):
             put(path, path.read_bytes() + text.encode())
             assert await read(app, path) == 0
