@@ -55,7 +55,7 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
     request = replace(request, only_stored=options.only_stored)
     with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
         found = await carry_out(app, request, dry_run=True, progress=progress)
-    is_cleaning = options.transcripts and bool(found.elsewhere.transcripts)
+    is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
     if options.dry_run or not (found.anything or is_cleaning):
         return _told(options, found, done=False)
     question = "\n".join([*found.remarks(done=False), f"Forget {found} for good?"])
@@ -73,8 +73,12 @@ async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) ->
     chosen = list[TranscriptLines]()
     for client, title in {each.client: CLIENTS[each.client].title for each in elsewhere.transcripts}.items():
         found = [each for each in elsewhere.transcripts if each.client == client]
-        lines = sum(each.lines for each in found)
-        question = f"Remove {lines:,} lines from {len(found):,} transcripts of {title}?"
+        removable = [each for each in found if not each.fixed]
+        lines = sum(each.lines for each in removable)
+        question = f"Remove {lines:,} lines from {len(removable):,} transcripts of {title}?"
+        if not removable:
+            chosen += found
+            continue
         answer = options.yes or output.agreed(question)
         if answer is None:
             raise UsageError(f"{question} Say so with --yes, or look with --dry-run.")

@@ -113,19 +113,23 @@ class Elsewhere:
 
     def _about_transcripts(self) -> Iterator[str]:
         lines, files = Counter[str](), Counter[str]()
-        for each in self.transcripts:
+        removable = [each for each in self.transcripts if not each.fixed]
+        others = [each for each in self.transcripts if each.fixed]
+        for each in removable:
             lines[each.client] += each.lines
             files[each.client] += 1
         counts = [
             f"{CLIENTS[name].title} ({_many(lines[name], 'line')} in {_many(files[name], 'file')})" for name in lines
         ]
-        yield (
-            f"Transcripts of your clients hold it, which are not touched: {', '.join(counts)}. "
-            "`mcp-memory forget` with --transcripts removes these lines."
-        )
-        yield from (f"  {each.path}: {_many(each.lines, 'line')}" for each in self.transcripts[:_SHOWN])
-        if len(self.transcripts) > _SHOWN:
-            yield f"  … and {len(self.transcripts) - _SHOWN} more (all with --json)"
+        if removable:
+            yield (
+                f"Transcripts of your clients hold it, which are not touched: {', '.join(counts)}. "
+                "`mcp-memory forget` with --transcripts removes these lines."
+            )
+            yield from _rows(removable)
+        if others:
+            yield "Other files of your clients hold it, which this program does not change:"
+            yield from _rows(others)
 
     def _about_cleaned(self) -> Iterator[str]:
         removed = [each for each in self.cleaned if each.removed]
@@ -308,6 +312,12 @@ def _unseen(settings: Settings) -> Iterator[str]:
         yield "the database server's write-ahead log, its archives and its dumps"
     if settings.account.exists():
         yield "the laptops of other members of the team, and dumps of the team's server"
+
+
+def _rows(transcripts: Sequence[TranscriptLines]) -> Iterator[str]:
+    yield from (f"  {each.path}: {_many(each.lines, 'line')}" for each in transcripts[:_SHOWN])
+    if len(transcripts) > _SHOWN:
+        yield f"  … and {len(transcripts) - _SHOWN} more (all with --json)"
 
 
 def listed(names: Sequence[object]) -> str:

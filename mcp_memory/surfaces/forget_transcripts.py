@@ -7,10 +7,11 @@ the clients keep them, and where a user has imported them from.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +22,7 @@ from mcp_memory.capture.project import detect as detect_project
 from mcp_memory.capture.project import places
 from mcp_memory.clients import CLIENTS, default_places, detect
 from mcp_memory.clients.lines import milliseconds, parse, text_of
-from mcp_memory.clients.port import BadLine, Client, Folders, TranscriptState, files_below
+from mcp_memory.clients.port import USER, BadLine, Client, Folders, TranscriptState, files_below
 from mcp_memory.domain.events import Captured, EventType, event_key
 from mcp_memory.domain.forget import KEY_BEGINNING, ForgetScope
 from mcp_memory.domain.text import holds, same_letters
@@ -45,6 +46,9 @@ _ASCII = bytes(range(128))
 #: Letters of other scripts that look like Latin ones are told apart by their script: Greek and Cyrillic.
 _LATIN_LOOKING = (range(0x370, 0x400), range(0x400, 0x530))
 Progress = Callable[[int, int], None]
+_NO_TRANSCRIPT = "it is no transcript; delete it yourself if you can do without it"
+#: A larger file of a client is no text, or too much to look through.
+_MAX_OTHER_BYTES = 32_000_000
 
 
 class TranscriptLines(NamedTuple):
@@ -104,6 +108,12 @@ def search_transcripts(
         if covered.count:
             found.append(TranscriptLines(client.name, path, covered.count, fixed_reason(path)))
         done += sizes[number]
+    for client, path in _other_files(home, {path for _, path in sources}):
+        if time.monotonic() > end:
+            break
+        with suppress(OSError):
+            if lines := finder.lines_beside(path):
+                found.append(TranscriptLines(client.name, path, lines, _NO_TRANSCRIPT))
     return TranscriptSearch(tuple(found), directories=named)
 
 
@@ -130,6 +140,17 @@ def _sources(home: Folders, imported: Sequence[Path]) -> Iterator[tuple[Client, 
         if path not in seen and (found := detect(path)):
             seen.add(path)
             yield found, path
+
+
+def _other_files(home: Folders, transcripts: Container[Path]) -> Iterator[tuple[Client, Path]]:
+    """Return what else the clients keep in their folders, such as results of tools and earlier states of files."""
+    for client in CLIENTS.values():
+        if client.setup and USER in client.setup.hooks:
+            folder = client.path(home, client.setup.hooks[USER].partition("/")[0] + "/")
+            for place, _, names in os.walk(folder):
+                for path in (Path(place, name) for name in sorted(names)):
+                    if path not in transcripts and path.is_file() and _size(path) <= _MAX_OTHER_BYTES:
+                        yield client, path
 
 
 def _size(path: Path) -> int:
@@ -168,6 +189,17 @@ class LineFinder:
         if first and len(covered) < len(raws) and client.opens_with_header and not told.events.get(0):
             return CoveredLines(frozenset(covered - first), frozenset(first))
         return CoveredLines(frozenset(covered))
+
+    def lines_beside(self, path: Path) -> int:
+        """Count the lines of a client's other file that hold the text; all, if its path names a forgotten session."""
+        request = self.scope.request
+        if request.match is not None:
+            data = path.read_bytes()
+            return sum(map(self.holds, split_lines(data))) if self._may_hold(data) else 0
+        is_of_session = request.session_id is not None or request.project is not None
+        if is_of_session and any(session in str(path) for session in self.scope.sessions):
+            return len(split_lines(path.read_bytes())) or 1
+        return 0
 
     def holds(self, raw: bytes) -> bool:
         """Whether a line holds the text, or names what the request names."""

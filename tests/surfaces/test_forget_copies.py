@@ -212,6 +212,17 @@ def test_prompt_logs_and_imported_files_are_searched_too(shell: Shell, tmp_path:
     assert (len(lines_of(log)), len(lines_of(other))) == (1, 1)
 
 
+def test_other_files_of_a_client_are_named_and_not_changed(shell: Shell, tmp_path: Path) -> None:
+    transcript = claude_transcript(shell)
+    result = put(transcript.parent / SESSION / "tool-results" / "r1.txt", f"One\nThe {WORD}.\n".encode())
+    put(tmp_path / ".claude" / "file-history" / OTHER / "f1", b"Nothing of it.\n")
+    shell.json("import")
+    assert found_in(shell.json("forget", "--match", WORD, "--dry-run")) == {str(transcript): 2, str(result): 1}
+    done = shell.json("forget", "--session", SESSION, "--transcripts", "--yes")
+    assert [(row["removed"], "no transcript" in row["left"]) for row in done["transcripts"]] == [(6, False), (0, True)]
+    assert result.read_bytes() == f"One\nThe {WORD}.\n".encode()
+
+
 @pytest.fixture
 def copied(shell: Shell, tmp_path: Path) -> dict[str, Path]:
     """A memory, and copies of it in its directory and outside, two of which do not hold the word."""
