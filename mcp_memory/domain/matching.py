@@ -60,8 +60,6 @@ _DOTTED = re.compile(r"\w[.@/\\]\w")
 
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalnum())
-#: Parts ASCII texts that are looked through together.
-_BETWEEN_TEXTS = b"\xff"
 _EXCERPT_CHARS, _EXCERPT_WORDS_BEFORE = 160, 8
 
 
@@ -100,12 +98,16 @@ class TextMatch:
         return False
 
     def select(self, texts: Sequence[str]) -> list[int]:
-        """Return the places of the texts that hold this one. Texts that cannot hold it are passed over together."""
-        simple = [place for place, text in enumerate(texts) if text.isascii() and "\\" not in text]
-        rest = sorted({*range(len(texts))} - {*simple})
-        if not self._has_letters(_BETWEEN_TEXTS.join(texts[place].encode() for place in simple)):
-            simple = []
-        return [place for place in sorted([*simple, *rest]) if self.is_in(texts[place])]
+        """Return the places of the texts that hold this one. Those that cannot hold it are passed over together."""
+        together = "".join(texts)
+        if not together.isascii() or "\\" in together:
+            simple = [text for text in texts if text.isascii() and "\\" not in text]
+            if not self._may_be_in("".join(simple)):
+                places = [place for place, text in enumerate(texts) if not text.isascii() or "\\" in text]
+                return [place for place in places if self.is_in(texts[place])]
+        elif not self._may_be_in(together):
+            return []
+        return [place for place, text in enumerate(texts) if self.is_in(text)]
 
     def excerpt(self, text: str, limit: int = _EXCERPT_CHARS) -> str:
         """Return a line of a text from shortly before this one on, or from the beginning if it is near."""
@@ -125,7 +127,7 @@ class TextMatch:
                 yield word.strip("\"'`.,;:?!()[]{}<>*_")
 
     def _is_in_plain(self, text: str) -> bool:
-        if text.isascii() and not self._has_letters(text.encode()):
+        if text.isascii() and not self._may_be_in(text):
             return False
         for reading in _readings(text):
             for form in _scripts(reading):
@@ -134,8 +136,9 @@ class TextMatch:
                     return True
         return False
 
-    def _has_letters(self, text: bytes) -> bool:
-        squeezed = text.translate(_LOWER, _NO_LETTERS)
+    def _may_be_in(self, text: str) -> bool:
+        """Return whether an ASCII text without escapes holds the letters and digits in a row, whatever parts them."""
+        squeezed = text.encode("ascii").translate(_LOWER, _NO_LETTERS)
         return any(needle in squeezed for needle in self._needles)
 
 

@@ -51,7 +51,7 @@ _EVENTS = """
 _EVENT_IDS = "SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM event"
 _TEXTS = "SELECT id, text, metadata || source_ids FROM event WHERE id >= ? AND id < ? ORDER BY id"
 #: How many ids of events are looked through at a time.
-_SCAN_IDS = 5_000
+_SCAN_IDS = 1_000
 #: The segments of a session from the one on that holds a time, with their nodes.
 _SEGMENTS_FROM = """
     WITH gone (session, from_ms) AS (VALUES {froms})
