@@ -12,6 +12,8 @@ from mcp_memory.domain.text import holds, same_letters
 
 #: Bytes of a key that a short id tells.
 KEY_BEGINNING = 5
+#: How many events of a request are shown before they go.
+PREVIEWED = 10
 
 
 @dataclass(frozen=True, slots=True)

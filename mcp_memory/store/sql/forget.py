@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
 from mcp_memory.domain.failures import Stage
-from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.forget import KEY_BEGINNING, PREVIEWED, ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.matching import TextMatch, match_of
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
@@ -40,9 +40,8 @@ from mcp_memory.store.sql.tombstones import (
 )
 
 _CHUNK = 500
-#: How many events of a dry run are shown, and how many of the words that hold a text as a part.
-PREVIEWED, WORDS_SHOWN = 10, 5
-_MAX_WORD_CHARS = 40
+#: How many of the words are shown that hold a text as a part, and how much of them.
+_WORDS_SHOWN, _MAX_WORD_CHARS = 5, 40
 _EVENTS = """
     SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
            e.metadata, e.source_ids, s.author
@@ -204,7 +203,7 @@ def _scan(tx: Transaction, request: ForgetRequest, match: TextMatch) -> _Scan:
                 found.events.append(rows[place][0])
                 continue
             found.in_words += 1
-            if len(found.words) < WORDS_SHOWN:
+            if len(found.words) < _WORDS_SHOWN:
                 found.words |= dict.fromkeys(word[:_MAX_WORD_CHARS] for word in part.words_around(texts[place]))
         bearing = match.select([facts for *_, facts in rows])
         found.bearing += [rows[place][0] for place in bearing if place not in holding]
@@ -282,7 +281,7 @@ def find(tx: Transaction, request: ForgetRequest) -> _Found:
     gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT max(p.slug) {} WHERE p.id = ?")}
     names = tuple(sorted({*_names_holding(tx, match)} - gone))
     summaries = len(_nodes_saying(tx, match)) + len(_records_saying(tx, match))
-    return _Found(scope, events, bearing, names, summaries, scan.in_words, tuple(scan.words)[:WORDS_SHOWN])
+    return _Found(scope, events, bearing, names, summaries, scan.in_words, tuple(scan.words)[:_WORDS_SHOWN])
 
 
 def _retired(tx: Transaction, request: ForgetRequest) -> list[Row]:
