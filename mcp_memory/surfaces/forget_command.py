@@ -84,11 +84,17 @@ async def request_from(
     return ForgetRequest(
         session_id=await session_name(app.store, session) if session else session,
         event_key=await key_of(app, event) if event else None,
-        project=project,
+        project=await _project_named(app, project) if project else project,
         before_ms=_beginning_of(app, before),
         match=match,
         part=part,
     )
+
+
+async def _project_named(app: App, name: str) -> str:
+    """Return a project's slug, given in any case; the name itself if there is no such project."""
+    slugs = await app.store.slugs()
+    return name if name in slugs else next((slug for slug in slugs if slug.lower() == name.lower()), name)
 
 
 def _beginning_of(app: App, phrase: str | None) -> int | None:
