@@ -148,6 +148,12 @@ def match_of(sought: str, *, part: bool = False) -> TextMatch:
     return TextMatch(sought, part=part)
 
 
+def comparable(text: str) -> str:
+    """Return the form in which texts are compared, for keyed hashes of what may not be stored."""
+    *_, form = _scripts(_HIDDEN.sub("", text))
+    return _fold(form)
+
+
 def _readings(text: str) -> Iterator[str]:
     """Yield the text without hidden characters and emphasis, then with blanks for those that may part words."""
     yield _HIDDEN.sub("", text)
