@@ -44,6 +44,13 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[A-Za-z]")
 _DIGIT_BEFORE, _DIGIT_AFTER = re.compile(r"\d[\s\-_./:#]?$"), re.compile(r"[\s\-_./:#]?\d")
 
+#: Characters that stand for no Latin letter or digit in any form: punctuation, arrows, lines, CJK, Hangul, emoji.
+INERT = (
+    "\u00a7\u00ab\u00b0\u00b1\u00b6\u00b7\u00bb\u2010-\u2027\u2030-\u205e\u2190-\u23ff\u2500-\u27bf\u3000-\u3096"
+    "\u309d-\u30fa\u30fc-\u30fe\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f6ff\U0001f900-\U0001faff"
+)
+_INERT = re.compile(f"[{INERT}]+")
+
 _WORD = rf"(?:(?![{UNSPACED}])[^\W_]|[{COMBINING}])"
 _NOT_AFTER_WORD = rf"(?<!(?![{UNSPACED}])[^\W_])(?<![{COMBINING}])"
 _NOT_BEFORE_WORD = rf"(?!{_WORD})"
@@ -60,6 +67,8 @@ _DOTTED = re.compile(r"\w[.@/\\]\w")
 
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+#: How many texts are passed over together.
+_TOGETHER = 250
 _EXCERPT_CHARS, _EXCERPT_WORDS_BEFORE = 160, 8
 
 
@@ -98,16 +107,11 @@ class TextMatch:
         return False
 
     def select(self, texts: Sequence[str]) -> list[int]:
-        """Return the places of the texts that hold this one. Those that cannot hold it are passed over together."""
-        together = "".join(texts)
-        if not together.isascii() or "\\" in together:
-            simple = [text for text in texts if text.isascii() and "\\" not in text]
-            if not self._may_be_in("".join(simple)):
-                places = [place for place, text in enumerate(texts) if not text.isascii() or "\\" in text]
-                return [place for place in places if self.is_in(texts[place])]
-        elif not self._may_be_in(together):
-            return []
-        return [place for place, text in enumerate(texts) if self.is_in(text)]
+        """Return the places of the texts that hold this one."""
+        found = list[int]()
+        for start in range(0, len(texts), _TOGETHER):
+            found += [start + place for place in self._select(texts[start : start + _TOGETHER])]
+        return found
 
     def excerpt(self, text: str, limit: int = _EXCERPT_CHARS) -> str:
         """Return a line of a text from shortly before this one on, or from the beginning if it is near."""
@@ -126,8 +130,20 @@ class TextMatch:
             if self.is_in(word):
                 yield word.strip("\"'`.,;:?!()[]{}<>*_")
 
+    def _select(self, texts: Sequence[str]) -> list[int]:
+        """Pass over texts that cannot hold this one together."""
+        together = self._skeleton("".join(texts))
+        if not together.isascii() or "\\" in together:
+            simple = [skeleton.isascii() and "\\" not in skeleton for skeleton in map(self._skeleton, texts)]
+            if not self._may_be_in("".join(text for text, is_simple in zip(texts, simple, strict=True) if is_simple)):
+                places = [place for place, is_simple in enumerate(simple) if not is_simple]
+                return [place for place in places if self.is_in(texts[place])]
+        elif not self._may_be_in(together):
+            return []
+        return [place for place, text in enumerate(texts) if self.is_in(text)]
+
     def _is_in_plain(self, text: str) -> bool:
-        if text.isascii() and not self._may_be_in(text):
+        if not self._may_be_in(text):
             return False
         for reading in _readings(text):
             for form in _scripts(reading):
@@ -136,9 +152,16 @@ class TextMatch:
                     return True
         return False
 
+    def _skeleton(self, text: str) -> str:
+        """Return the text without characters that make no difference to a text in Latin letters and digits."""
+        return text if text.isascii() or len(self._needles) < len(self._forms) else _INERT.sub("", text)
+
     def _may_be_in(self, text: str) -> bool:
-        """Return whether an ASCII text without escapes holds the letters and digits in a row, whatever parts them."""
-        squeezed = text.encode("ascii").translate(_LOWER, _NO_LETTERS)
+        """Return whether a text without escapes may hold this one: its letters and digits, whatever parts them."""
+        skeleton = self._skeleton(text)
+        if not skeleton.isascii():
+            return True
+        squeezed = skeleton.encode("ascii").translate(_LOWER, _NO_LETTERS)
         return any(needle in squeezed for needle in self._needles)
 
 

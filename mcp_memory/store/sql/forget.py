@@ -60,13 +60,13 @@ _SEGMENTS_FROM = """
         SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = gone.session AND start_ms <= gone.from_ms
     )
 """
-#: Nodes and what they say, which may be in a model's words.
-_NODE_TEXTS = (
-    "SELECT node, title || ' ' || keywords FROM node_version",
-    "SELECT v.node, b.text FROM bullet b JOIN node_version v ON v.id = b.node_version",
-    "SELECT node, excerpt FROM grip",
-    "SELECT node, term FROM mention",
+#: Versions of nodes, and nodes, with what they say, which may be in a model's words.
+_VERSION_TEXTS = (
+    "SELECT id, title || ' ' || keywords FROM node_version",
+    "SELECT node_version, text FROM bullet",
 )
+_NODE_TEXTS = ("SELECT node, excerpt FROM grip", "SELECT node, term FROM mention")
+_NODES_OF_VERSIONS = "SELECT node FROM node_version WHERE id IN ({marks})"
 _NODES = "SELECT id, project, level, key, session, start_ms FROM node WHERE id IN ({marks}) ORDER BY id"
 _RECORD_TEXTS = "SELECT id, summary || ' ' || key_points || ' ' || context FROM compaction"
 _RECORD_LINKS = """
@@ -226,7 +226,12 @@ def _matching(tx: Transaction, sql: str, match: TextMatch) -> list[Any]:
 
 def _nodes_saying(tx: Transaction, match: TextMatch) -> list[Row]:
     """Return the nodes that hold the text, also those of which no event does."""
-    numbers = sorted({number for sql in _NODE_TEXTS for number in _matching(tx, sql, match)})
+    found = {number for sql in _NODE_TEXTS for number in _matching(tx, sql, match)}
+    versions = sorted({number for sql in _VERSION_TEXTS for number in _matching(tx, sql, match)})
+    for start in range(0, len(versions), _CHUNK):
+        part = versions[start : start + _CHUNK]
+        found |= {node for (node,) in tx.fetch(_NODES_OF_VERSIONS.format(marks=marks(part)), part)}
+    numbers = sorted(found)
     nodes = list[Row]()
     for start in range(0, len(numbers), _CHUNK):
         part = numbers[start : start + _CHUNK]
