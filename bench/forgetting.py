@@ -38,7 +38,7 @@ async def _run(scratch: Path, size: int) -> list[Figure]:
     async with opened(home) as app:
         database = home / "memory.db"
         scan = partial(_scan, database)
-        asked = [ForgetRequest(match=TEXT), ForgetRequest(match=UNKNOWN), ForgetRequest(match="IER", part=True)]
+        asked = [ForgetRequest(match=TEXT), ForgetRequest(match=UNKNOWN), ForgetRequest(match="IER-3", part=True)]
         pairs = [(partial(app.store.forget, request, dry_run=True), scan) for request in asked]
         found, bare = await in_turn(pairs, TRIES)
     figures = [

@@ -54,7 +54,7 @@ _INERT = re.compile(f"[{INERT}]+")
 _WORD = rf"(?:(?![{UNSPACED}])[^\W_]|[{COMBINING}])"
 _NOT_AFTER_WORD = rf"(?<!(?![{UNSPACED}])[^\W_])(?<![{COMBINING}])"
 _NOT_BEFORE_WORD = rf"(?!{_WORD})"
-_RUN = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{COMBINING}])*|\d+|\s+|[-_./:#()]+|.", re.DOTALL)
+_RUN = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{COMBINING}])*|\d+|[\s\-_./:#()]+|.", re.DOTALL)
 #: What may stand between the parts of an identifier: a connector, with blanks around the longer ones, or a blank.
 _SEPARATOR, _CONNECTOR = r"(?: ?[-_#/] ?|[.:]| )", r"[-_#/.:]"
 #: The same in a phone or card number.
@@ -225,6 +225,8 @@ def _fold(text: str) -> str:
 
 
 def _pattern(sought: str, *, part: bool) -> str:
+    if not _has_letter(sought) and sum(map(str.isdigit, sought)) >= _LONG_NUMBER:
+        sought = sought.strip("+() ")
     runs = _RUN.findall(sought)
     body = "".join(_joined(runs))
     if spaced := _spaced(sought):
@@ -240,8 +242,8 @@ def _joined(runs: Sequence[str]) -> Iterator[str]:
         after = runs[place + 1] if place + 1 < len(runs) else ""
         if run[0].isalnum():
             if before and before[0].isalnum() and not _is_unspaced(before + run):
-                yield _between(before, run, digits) + "?"
-            yield _written(run)
+                yield _between(before, run) + "?"
+            yield _written(run, place)
         elif _is_separator(run) and after and before and before[-1].isalnum() and after[0].isalnum():
             yield _separator(runs, place, digits)
         else:
@@ -257,15 +259,17 @@ def _separator(runs: Sequence[str], place: int, digits: int) -> str:
     if before[0].isdigit() and after[0].isdigit():
         if digits >= _LONG_NUMBER:
             return f"(?:{_NUMBER_SEPARATOR})?"
-        return _SEPARATOR if not is_blank and _has_letter(_token(runs, place)) else re.escape(run)
+        is_code = not is_blank and _has_letter(_token(runs, place))
+        return f"(?:{_SEPARATOR}|{re.escape(run)})" if is_code else re.escape(run)
     if is_blank:
         has_digit = before[0].isdigit() or after[0].isdigit()
-        return _between(before, after, digits) + "?" if has_digit and _is_code(before, after) else re.escape(run)
+        return _between(before, after) + "?" if has_digit and _is_code(before, after) else re.escape(run)
     token = _token(runs, place)
-    return _SEPARATOR + "?" if any(map(str.isdigit, token)) and _has_letter(token) else re.escape(run)
+    is_code = any(map(str.isdigit, token)) and _has_letter(token)
+    return f"(?:{_SEPARATOR}|{re.escape(run)})?" if is_code else re.escape(run)
 
 
-def _between(before: str, after: str, digits: int) -> str:
+def _between(before: str, after: str) -> str:
     """Return what may part letters from digits: a blank only where the letters are no single one."""
     letters = after if before[0].isdigit() else before
     return _SEPARATOR if len(letters) > 1 else _CONNECTOR
@@ -276,7 +280,7 @@ def _is_code(before: str, after: str) -> bool:
 
 
 def _is_separator(run: str) -> bool:
-    return run.isspace() or all(sign in "-_./:#()" for sign in run)
+    return all(sign in " -_./:#()" for sign in run)
 
 
 def _token(runs: Sequence[str], place: int) -> str:
@@ -297,11 +301,19 @@ def _is_unspaced(text: str) -> bool:
     return UNSPACED_RUN.search(text) is not None
 
 
-def _written(run: str) -> str:
-    """Return the expression for a run: long numbers come in groups, scripts without blanks break anywhere."""
-    if run.isdigit() and len(run) >= _LONG_NUMBER:
-        return "[-. ]?".join(run)
-    return " ?".join(run) if _is_unspaced(run) else re.escape(run)
+def _written(run: str, place: int) -> str:
+    """Return the expression for a run of letters or digits.
+
+    Long numbers come in groups, scripts without blanks break anywhere, and letters may all have the same gap between.
+    """
+    if run.isdigit():
+        return "[-. ]?".join(run) if len(run) >= _LONG_NUMBER else run
+    if _is_unspaced(run):
+        return " ?".join(run)
+    if not _SPACED_MIN <= len(run) <= _SPACED_MAX or not run.isalpha():
+        return re.escape(run)
+    gap = f"gap{place}"
+    return f"(?:{run}|{run[0]}(?P<{gap}>[ ._-]){f'(?P={gap})'.join(run[1:])})"
 
 
 def _spaced(sought: str) -> str:
