@@ -113,6 +113,10 @@ class TextMatch:
             found += [start + place for place in self._select(texts[start : start + _TOGETHER])]
         return found
 
+    def may_be_in_any(self, together: str) -> bool:
+        """Return whether one of several texts, given in a row, may hold this one."""
+        return "\\" in together or self._may_be_in(together)
+
     def excerpt(self, text: str, limit: int = _EXCERPT_CHARS) -> str:
         """Return a line of a text from shortly before this one on, or from the beginning if it is near."""
         words = safe(text).split(" ")

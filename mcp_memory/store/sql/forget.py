@@ -60,12 +60,14 @@ _SEGMENTS_FROM = """
         SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = gone.session AND start_ms <= gone.from_ms
     )
 """
-#: Versions of nodes, and nodes, with what they say, which may be in a model's words.
-_VERSION_TEXTS = (
-    "SELECT id, title || ' ' || keywords FROM node_version",
-    "SELECT node_version, text FROM bullet",
-)
-_NODE_TEXTS = ("SELECT node, excerpt FROM grip", "SELECT node, term FROM mention")
+#: What versions of nodes, and nodes, say, which may be in a model's words: a table, its key and an expression.
+_VERSION_TEXTS = (("node_version", "id", "title || ' ' || keywords"), ("bullet", "node_version", "text"))
+_NODE_TEXTS = (("grip", "node", "excerpt"), ("mention", "node", "term"))
+_KEYS = "SELECT coalesce(min({key}), 0), coalesce(max({key}), -1) FROM {table}"
+_SAID = "SELECT {key} AS place, {text} AS said FROM {table} WHERE {key} >= ? AND {key} < ?"
+_SAID_TOGETHER = f"SELECT group_concat(said) FROM ({_SAID}) texts"
+#: How many nodes or versions are looked through at a time.
+_SCAN_KEYS = 200
 _NODES_OF_VERSIONS = "SELECT node FROM node_version WHERE id IN ({marks})"
 _NODES = "SELECT id, project, level, key, session, start_ms FROM node WHERE id IN ({marks}) ORDER BY id"
 _RECORD_TEXTS = "SELECT id, summary || ' ' || key_points || ' ' || context FROM compaction"
@@ -224,10 +226,21 @@ def _matching(tx: Transaction, sql: str, match: TextMatch) -> list[Any]:
     return [rows[place][0] for place in match.select([text for _, text in rows])]
 
 
+def _saying(tx: Transaction, table: str, key: str, text: str, match: TextMatch) -> Iterator[int]:
+    """Yield the keys of a table's rows that hold a text. The database joins short texts faster than it returns them."""
+    [(first, last)] = tx.fetch(_KEYS.format(table=table, key=key))
+    for start in range(first, last + 1, _SCAN_KEYS):
+        keys = (start, start + _SCAN_KEYS)
+        [(together,)] = tx.fetch(_SAID_TOGETHER.format(table=table, key=key, text=text), keys)
+        if together and match.may_be_in_any(together):
+            rows = tx.fetch(_SAID.format(table=table, key=key, text=text), keys)
+            yield from (rows[place][0] for place in match.select([said for _, said in rows]))
+
+
 def _nodes_saying(tx: Transaction, match: TextMatch) -> list[Row]:
     """Return the nodes that hold the text, also those of which no event does."""
-    found = {number for sql in _NODE_TEXTS for number in _matching(tx, sql, match)}
-    versions = sorted({number for sql in _VERSION_TEXTS for number in _matching(tx, sql, match)})
+    found = {number for said in _NODE_TEXTS for number in _saying(tx, *said, match)}
+    versions = sorted({number for said in _VERSION_TEXTS for number in _saying(tx, *said, match)})
     for start in range(0, len(versions), _CHUNK):
         part = versions[start : start + _CHUNK]
         found |= {node for (node,) in tx.fetch(_NODES_OF_VERSIONS.format(marks=marks(part)), part)}
