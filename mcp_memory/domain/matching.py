@@ -58,7 +58,7 @@ _RUN = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{COMBINING}])*|\d+|[\s\-_./:#()]+|.", 
 #: What may stand between the parts of an identifier: a connector, with blanks around the longer ones, or a blank.
 _SEPARATOR, _CONNECTOR = r"(?: ?[-_#/] ?|[.:]| )", r"[-_#/.:]"
 #: The same in a phone or card number.
-_NUMBER_SEPARATOR = r"[-./() ]{1,3}"
+_NUMBER_SEPARATOR = r"[-_#:./() ]{1,3}"
 #: Digits from which on a number is one, however it is grouped.
 _LONG_NUMBER = 7
 #: The fewest and the most letters of a text that is also found with a blank or sign between all of them.
@@ -120,11 +120,13 @@ class TextMatch:
     def excerpt(self, text: str, limit: int = _EXCERPT_CHARS) -> str:
         """Return a line of a text from shortly before this one on, or from the beginning if it is near."""
         words = safe(text).split(" ")
+        if not self.is_in(" ".join(words)):  # it stands there in escapes only
+            return one_line(" ".join(words), limit)
         low, high = 0, len(words)
         while low < high:  # binary search for the fewest first words that hold it
             middle = (low + high) // 2
             low, high = (low, middle) if self.is_in(" ".join(words[:middle])) else (middle + 1, high)
-        is_near = len(" ".join(words[:low])) < limit - 20 or low > len(words)
+        is_near = len(" ".join(words[:low])) <= limit
         first = 0 if is_near else max(0, low - _EXCERPT_WORDS_BEFORE - self._forms[0].count(" "))
         return one_line(("… " if first else "") + " ".join(words[first:]), limit)
 
