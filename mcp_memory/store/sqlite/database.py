@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.domain.text import holds
 from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreReplaced, UsageError
 from mcp_memory.store.sql.database import (
@@ -307,7 +306,6 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         for pragma in pragmas:
             connection.execute(pragma)
-        connection.create_function("holds", 2, holds, deterministic=True)
     except BaseException:
         connection.close()
         raise

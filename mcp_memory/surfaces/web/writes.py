@@ -13,7 +13,7 @@ from mcp_memory.domain.events import PIN_ASKED, Event, EventQuery, EventType
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, note_author
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, request_from
+from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, preview_of, request_from
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
 from mcp_memory.surfaces.web.form_data import FORM_BYTES, read_form
@@ -137,10 +137,18 @@ async def forget(site: Site, request: Request) -> Response:
     given = {way: asked.get(way) for way in WAYS if asked.get(way)}
     if len(given) > 1:
         raise UsageError(f"Name one thing to forget at a time, not by {' and '.join(given)}.")
-    data: Data = {"title": "Forget", "given": given, "projects": await app.store.slugs(), "found": None, "done": ""}
+    data: Data = {
+        "title": "Forget",
+        "given": given,
+        "part": False,
+        "projects": await app.store.slugs(),
+        "found": None,
+        "done": "",
+    }
     if not given:
         return await site.page(request, "forget.html", data)
-    wanted = await request_from(app, **given)
+    part = asked.get("part") == "1"
+    wanted = await request_from(app, part=part and "match" in given, **given)
     found = await carry_out(app, wanted, dry_run=True)
     data["changed"] = bool(form) and form.get("seen") != _size(found)
     if form and not data["changed"]:
@@ -153,7 +161,9 @@ async def forget(site: Site, request: Request) -> Response:
     data |= {
         "found": str(found) if found.anything else "",
         "seen": _size(found),
+        "part": wanted.part,
         "remarks": found.remarks(done=False),
+        "hints": (await preview_of(app, wanted, found, "“also inside of longer words”")).hints,
         "events": [views.said(event) | {"session_id": event.session_id} for event in events[:_EVENTS]],
         "offset": offset,
         "more": offset + _EVENTS if len(events) > _EVENTS else None,
