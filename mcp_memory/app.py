@@ -18,7 +18,19 @@ from mcp_memory.capture.project import OWN_QUESTIONS, detect
 from mcp_memory.config import Settings, environment, system_timezone
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
-from mcp_memory.domain.events import NOTES_CLIENT, NOTES_SESSION, Captured, Event, EventType, Intake, Role
+from mcp_memory.domain.events import (
+    AGENT,
+    BY,
+    BY_AGENT,
+    NOTES_CLIENT,
+    NOTES_SESSION,
+    PIN_ASKED,
+    Captured,
+    Event,
+    EventType,
+    Intake,
+    Role,
+)
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.segments import busy
@@ -132,7 +144,12 @@ class App:
         from mcp_memory.pipeline.ingest import Intaker
 
         settings = self.settings
-        return Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
+        return Intaker(
+            settings.capture.max_event_bytes,
+            settings.segmentation.tool_result_chars,
+            tokens.count_all,
+            self.clock.now_ms,
+        )
 
     @cached_property
     def compactor(self) -> Compactor:
@@ -161,9 +178,9 @@ class App:
         """What others of the team did in a project after a time, as far as it was fetched."""
         if not self.settings.account.exists():
             return []
-        from mcp_memory.team.asking import news_of
+        from mcp_memory.team.known import news_of
 
-        return news_of(self.settings, slug, since_ms)
+        return news_of(self.settings, slug, since_ms, time.time_ns() // 1_000_000)
 
     @cached_property
     def upgrades(self) -> Upgrades | None:
@@ -265,8 +282,21 @@ class App:
 
         return Contexts(self.answers)
 
-    async def remember(self, text: str, pin: bool = False, project: str | None = None, kind: str = Kind.NOTE) -> Event:
-        """Store a note; it can be found at once. The same words at the same moment are one note."""
+    async def remember(
+        self,
+        text: str,
+        pin: bool = False,
+        project: str | None = None,
+        kind: str = Kind.NOTE,
+        *,
+        agent: str | None = None,
+        pin_asked: bool = False,
+    ) -> Event:
+        """Store a note; it can be found at once. The same words at the same moment are one note.
+
+        `agent` is the name of the client whose agent wrote it, as far as it is known; None for the user's own note.
+        `pin_asked`: the agent wants it pinned, and the user has not been asked.
+        """
         if not text.strip():
             raise UsageError("There is nothing to remember: the text is empty.")
         if kind not in NOTE_KINDS:
@@ -288,12 +318,17 @@ class App:
         captured = Captured(
             client=NOTES_CLIENT,
             session_id=NOTES_SESSION + (f"{author}:{root or label}" if author else root or label),
-            source_key=f"note:{now}:{text}",
+            source_key=f"note:{now}:{text}" if agent is None else f"note:{now}:agent:{text}",
             timestamp_ms=now,
             event_type=EventType.NOTE,
-            role=Role.USER,
+            role=Role.USER if agent is None else Role.ASSISTANT,
             text=text.strip(),
-            metadata={"kind": str(kind)} | ({"pin": True} if pin else {}),
+            metadata={
+                "kind": str(kind),
+                **({"pin": True} if pin else {}),
+                **({BY: BY_AGENT, AGENT: agent} if agent is not None else {}),
+                **({PIN_ASKED: True} if pin_asked and not pin else {}),
+            },
         )
         event = self.intaker.prepare([captured])[0]
         await self.whole.store.add([Intake((event,), root, label, remote, author)])

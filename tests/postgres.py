@@ -144,3 +144,24 @@ def new_database() -> str:
 def drop_database(url: str) -> None:
     """Throw it away, which many tests together need: each has some megabytes."""
     shared_server().drop_database(url)
+
+
+def superuser(url: str) -> psycopg.Connection[Any]:
+    """A connection that may read the catalog and have all pages written."""
+    return psycopg.connect(shared_server().url(url.rpartition("/")[2], "postgres"), autocommit=True)
+
+
+def files_holding(url: str, word: str) -> set[str]:
+    """The tables, indexes and other files of a database in which the bytes of a word stand, but for the server's log.
+
+    What PostgreSQL has compressed is not looked into.
+    """
+    with superuser(url) as connection:
+        connection.execute("CHECKPOINT")
+        rows = connection.execute("SELECT pg_relation_filepath(oid), relname FROM pg_class WHERE relfilenode <> 0")
+        relations: dict[str, str] = dict(rows.fetchall())
+        [(database,)] = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchall()
+    data, sought = shared_server().data, word.lower().encode()
+    files = [path for folder in (f"base/{database}", "global") for path in (data / folder).iterdir() if path.is_file()]
+    names = [str(path.relative_to(data)) for path in files if sought in path.read_bytes().lower()]
+    return {relations.get(name, name) for name in names}

@@ -16,6 +16,7 @@ from mcp_memory.capture.inbox import Row, append, holds_another, note_brief, not
 from mcp_memory.capture.project import detect, places
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.capture.settings import home_dir, lazy, read_settings
+from mcp_memory.capture.team_news import with_news
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,7 +175,9 @@ def _brief(home: str, row: Row, payload: Mapping[str, Any]) -> str:
     if str(payload.get("source")) in _GOING_ON and isinstance(session, str) and session:
         roots.insert(0, "session:%s:%s" % (row.client, session))
     found, text = next(((root, text) for root in roots for text in [read_brief(home, root)] if text), ("", ""))
-    return "" if row.remote and found == row.root and holds_another(home, row.root, row.remote) else text
+    if row.remote and found == row.root and holds_another(home, row.root, row.remote):
+        return ""
+    return text if found.startswith("session:") else with_news(home, text, row.received_ms)
 
 
 def _parse(text: str) -> dict[str, Any] | None:

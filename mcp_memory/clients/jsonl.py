@@ -11,18 +11,18 @@ from typing import Any, Final, TypeVar
 from mcp_memory.capture.remote import normalized
 from mcp_memory.clients.lines import TranscriptReader, UnreadableLine, growing, milliseconds, peek
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
-from mcp_memory.domain.events import Captured, EventType, Role, parse_ulid
+from mcp_memory.domain.events import IMPORT_CLIENT, PIN_ASKED, Captured, EventType, Role, parse_ulid
 from mcp_memory.errors import BadId
 
-_NAME: Final = "jsonl"
+_NAME: Final = IMPORT_CLIENT
 _TYPES = {
     Role.USER: EventType.USER_MESSAGE,
     Role.ASSISTANT: EventType.ASSISTANT_MESSAGE,
     Role.TOOL: EventType.TOOL_RESULT,
     Role.SYSTEM: EventType.ASSISTANT_MESSAGE,
 }
-#: What `remember` writes to show a note at the start of every session.
-_PIN = "pin"
+#: What `remember` writes to show a note at the start of every session, or to ask the user for that.
+_PIN, _PIN_MARKS = "pin", frozenset({"pin", PIN_ASKED})
 _SHOWN = 60
 #: How a client may be called, as the hook takes it too.
 _CLIENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]{0,39}")
@@ -79,7 +79,7 @@ def event_of_line(value: Mapping[str, Any]) -> Captured:
         role=role,
         text=text,
         source_ids=tuple(source_ids),
-        metadata={name: item for name, item in metadata.items() if name != _PIN},
+        metadata={name: item for name, item in metadata.items() if name not in _PIN_MARKS},
         key=key,
         project=_text(value, "project", required=False),
         remote=normalized(remote if "://" in remote else f"https://{remote}") if remote else "",

@@ -93,6 +93,15 @@ LIFECYCLE = frozenset(
 
 #: The client under whose name notes are kept, and how the name of a project's notes begins. They are no session.
 NOTES_CLIENT, NOTES_SESSION = "mcp-memory", "notes:"
+#: The client of events that are imported from lines which name none.
+IMPORT_CLIENT = "jsonl"
+
+#: In a note's metadata: who wrote it, where that was not the user, the name of the agent's client, and that the agent
+#: wanted it pinned, to which the user has not agreed.
+BY, BY_AGENT, AGENT, PIN_ASKED = "by", "agent", "agent", "pin_asked"
+
+#: In an event's metadata: the time that its source told, where that was in the future.
+STATED_TIME = "stated_time"
 
 #: Who of a team may read an event.
 PRIVATE, TEAM = "private", "team"
@@ -228,6 +237,11 @@ class Intake:
         object.__setattr__(self, "events", tuple(event.storable() for event in self.events))
         for name in ("root", "label", "remote"):
             object.__setattr__(self, name, bounded_name(getattr(self, name), MAX_PLACE_CHARS))
+
+
+def is_by_agent(note: Event) -> bool:
+    """Whether a note was written by an agent, and not by the user."""
+    return note.metadata.get(BY) == BY_AGENT
 
 
 #: What was said, in contrast to what tools and the client did.

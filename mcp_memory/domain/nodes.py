@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from mcp_memory.domain.events import NOTES_CLIENT, Event, parse_ulid, ulid
+from mcp_memory.domain.events import AGENT, NOTES_CLIENT, Event, is_by_agent, parse_ulid, ulid
+from mcp_memory.domain.quoting import quoted, quoted_name
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import SEE_GRIPS, BadId
@@ -113,6 +114,8 @@ class Kind(StrEnum):
         return f"{self.label}: {text}" if self.label else text
 
 
+#: How much is shown of the name of the client that an agent's note came through.
+_AGENT_CHARS = 40
 #: What a note may be said to be; its bullets are of that kind.
 NOTE_KINDS = (Kind.NOTE, Kind.DECISION, Kind.OUTCOME, Kind.RULE, Kind.OPEN)
 
@@ -124,8 +127,21 @@ def note_kind(event: Event) -> Kind:
 
 def note_shown(event: Event, most: int) -> str:
     """A note as people and agents read it where it is plain that it is one; at most so many characters of it."""
-    kind, text = note_kind(event), safe(event.text, most)
+    kind, text = note_kind(event), quoted(event.text, most)
     return text if kind is Kind.NOTE else kind.shown(text)
+
+
+def note_author(event: Event) -> str:
+    """Return which agent wrote a note, in parentheses; nothing for a note of the user's own."""
+    if not is_by_agent(event):
+        return ""
+    name = event.metadata.get(AGENT)
+    return f" (agent {quoted_name(name, _AGENT_CHARS)})" if isinstance(name, str) and name else " (agent)"
+
+
+def user_first(notes: Iterable[Event]) -> list[Event]:
+    """Return the notes with the user's own before those of agents, each in their order."""
+    return sorted(notes, key=is_by_agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +184,13 @@ class Bullet:
         text = self.kind.shown(self.text)
         return f"{self.author}: {text}" if self.author else text
 
+    def quoted(self, width: int = 0) -> str:
+        """Return the bullet with its label, and its words so that they cannot pose as another label."""
+        labels = "".join(
+            f"{label}: " for label in (quoted_name(self.author) if self.author else "", self.kind.label) if label
+        )
+        return labels + quoted(self.text, max(width - len(labels), 1) if width else 0)
+
 
 def foremost(bullets: Sequence[Bullet], most: int) -> list[Bullet]:
     """The few bullets of the weightiest kinds, in their order."""
@@ -202,6 +225,20 @@ def fitting(title: str, width: int) -> str:
         names, more, _ = names.rpartition(", ")
         mark = mark if more else ""
     return f"{themes}{mark}{names}{end}"
+
+
+def quoted_title(title: str, width: int, *, is_period: bool, starts_line: bool = False) -> str:
+    """Return a title whose themes, of which a period has several behind its name, cannot pose as lines of ours."""
+    name, colon, themes = title.partition(": ") if is_period else ("", "", title)
+    if not colon:
+        return quoted(fitting(title, width), width, starts_line=starts_line)
+    room = max(width - len(name) - len(colon), 1)
+    return f"{safe(name)}{colon}{quoted_themes(themes, room)}"
+
+
+def quoted_themes(themes: str, width: int) -> str:
+    """Return the themes of a period, each quoted by itself."""
+    return "; ".join(quoted(theme) for theme in safe(fitting(themes, width), width).split("; "))
 
 
 @dataclass(frozen=True, slots=True)

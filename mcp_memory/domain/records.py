@@ -14,9 +14,12 @@ from typing import TypeVar
 
 from mcp_memory.domain.compaction import Asked, Turn
 from mcp_memory.domain.events import ulid
+from mcp_memory.domain.quoting import quoted, quoted_behind_label
 from mcp_memory.domain.text import one_line, similar, terms
 
 T = TypeVar("T")
+#: How a text of a record is shown.
+Show = Callable[[str], str]
 
 MAX_KEY_POINTS = 30
 MAX_PARTICIPANTS = 12
@@ -213,19 +216,35 @@ def _scaled(body: Body, scale: float) -> Body:
 
 def body_lines(body: Body) -> list[str]:
     """A record as lines in order of worth, for a reader who may not get to the end."""
+    return _lines_of(body, str, str, str)
+
+
+def quoted_record(body: Body, width: int) -> list[str]:
+    """Return the lines of a record, each cut at the width, so that none can pose as a line of ours.
+
+    The labels of key points were set when the record was made.
+    """
+    return _lines_of(
+        body,
+        lambda text: quoted(text, width, starts_line=True),
+        lambda text: quoted(text, width),
+        lambda text: quoted_behind_label(text, width),
+    )
+
+
+def _lines_of(body: Body, summary: Show, item: Show, point: Show) -> list[str]:
     context = body.context
-    actions = [item.shown for item in context.action_items]
-    lines = [body.summary] if body.summary else []
-    for title, items in (
-        ("Decided", context.decisions),
-        ("To do", actions),
-        ("Unresolved", context.unresolved),
-        ("Key points", body.key_points),
+    lines = [summary(body.summary)] if body.summary else []
+    for title, items, show in (
+        ("Decided", context.decisions, item),
+        ("To do", [each.shown for each in context.action_items], item),
+        ("Unresolved", context.unresolved, item),
+        ("Key points", body.key_points, point),
     ):
         if items:
-            lines += [f"{title}:", *(f"- {item}" for item in items)]
+            lines += [f"{title}:", *(f"- {show(each)}" for each in items)]
     if context.domain_entities:
-        lines.append("Names: " + ", ".join(context.domain_entities))
+        lines.append("Names: " + item(", ".join(context.domain_entities)))
     return lines
 
 

@@ -84,8 +84,8 @@ def _is_list_of_texts(value: Any) -> bool:
 
 #: The facts of an event that the program reads, and of which type they are. All other metadata is kept as it came.
 _FACTS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("via", "agent_id", "agent_type", "model", "kind", "tool", "refuses"), _is_text),
-    **dict.fromkeys(("failed", "refused", "is_interrupt", "sidechain", "pin", "task"), _is_scalar),
+    **dict.fromkeys(("via", "agent_id", "agent_type", "model", "kind", "tool", "refuses", "by", "agent"), _is_text),
+    **dict.fromkeys(("failed", "refused", "is_interrupt", "sidechain", "pin", "pin_asked", "task"), _is_scalar),
     "files": _is_list_of_texts,
     "usage": _is_number,
 }

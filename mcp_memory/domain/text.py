@@ -65,7 +65,7 @@ _CLOSING = re.compile(
 _BOUNDARY = re.compile(r"\s|$|[/>\uff0f\uff1e\ufe65&\\%]")
 _TAG_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: Cyrillic and Greek letters that look like Latin ones.
-_ALIKE = str.maketrans(
+ALIKE = str.maketrans(
     "\u0430\u0432\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043c\u043e\u0440\u051b\u0455\u0442\u0443\u0445"
     "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0423\u0425"
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
@@ -86,9 +86,37 @@ _ENDINGS = frozenset("reminder reminders hook instruction instructions notificat
 #: A tag whose name ends so holds a datum, like the `<tool-use-id>` of a notification; no client speaks in it.
 _DATA_ENDINGS = frozenset("id ids uuid uses count".split())
 #: Words by which open models mark whose turn it is, such as `<|im_start|>`; some programs read them anywhere.
-_TURNS = re.compile(r"[<\uff1c](?P<turn>\s*[|\uff5c][\w\u2581 ]{2,40}[|\uff5c]\s*)(?P<close>[>\uff1e]?)")
-_OPEN, _CLOSE = "‹", "›"
+_TURNS = re.compile(
+    r"(?:[<\uff1c]|&lt;|\\u003c|\\x3c)(?P<turn>\s*[|\uff5c][\w\u2581 ./:-]{2,40}[|\uff5c]\s*)"
+    r"(?:[>\uff1e]|&gt;|\\u003e|\\x3e)?",
+    re.I,
+)
+#: The marks of other chat templates. Square brackets mark a turn by `[/NAME]`, which closes one, by a name of several
+#: words, such as `[TOOL_CALLS]`, or by a speaker's; an index such as `list[INST]` is code.
+_SQUARE = re.compile(
+    r"(?<![\w)}])[\[\uff3b]\s*(?:(?P<end>[/\uff0f]\s*[A-Z][A-Z_]{1,30})|(?P<words>[A-Z]+(?:_[A-Z]+)+)"
+    r"|(?P<inst>(?i:[/\uff0f]?\s*inst))|(?P<word>[A-Z]{2,30}))\s*[\]\uff3d](?!\()"
+)
+_SQUARE_SPEAKERS = frozenset("sys system user assistant human tool".split())
+_DOUBLE_TURNS = re.compile(r"(?<![\w<])<<(?P<turn>/?[A-Z][A-Z_]{1,30})>>(?!>)")
+_SENTENCE_TURNS = re.compile(r"<(?P<turn>/?(?:s|bos|eos|pad|unk))>")
+#: A line that names who speaks next: a heading that ends in a colon, or a speaker's name alone before one.
+_SPEAKER_LINE = re.compile(
+    r"^(?P<turn>[ \t]*(?:\#{1,6}[ \t]*(?:new[ \t]+)?(?:instructions?|response|system|user|human|assistant|input|prompt)"
+    r"(?:[ \t]+(?:prompt|message|instructions?|response))?[ \t]*:"
+    r"|(?-i:Human|Assistant|System|User|HUMAN|ASSISTANT|SYSTEM|USER)[ \t]*:(?=\s)))",
+    re.M | re.I,
+)
+#: What poses is shown between these.
+OPEN, CLOSE = "‹", "›"
 _SPACE = re.compile(r"\s+")
+#: What such a mark cannot be without, and the mark.
+_TURN_MARKS = (
+    ("|\uff5c", _TURNS),
+    ("<", _DOUBLE_TURNS),
+    ("<", _SENTENCE_TURNS),
+    (":", _SPEAKER_LINE),
+)
 
 
 def clean(text: str) -> str:
@@ -110,15 +138,39 @@ def _defuse(text: str) -> tuple[str, int]:
             continue
         closing = _CLOSING.match(text, tag.end("name"))
         end = closing.start("close") if closing else tag.end("name")
-        parts += [text[last : tag.start()], _OPEN, text[tag.end("open") : end], _CLOSE if closing else ""]
+        parts += [text[last : tag.start()], OPEN, text[tag.end("open") : end], CLOSE if closing else ""]
         last = closing.end() if closing else end
         tags += 1
-    text, turns = _TURNS.subn(_defused_turn, "".join(parts) + text[last:])
-    return text, tags + turns
+    text = "".join(parts) + text[last:]
+    for needed, form in _TURN_MARKS:
+        if any(char in text for char in needed):
+            text, found = form.subn(_defused_turn, text)
+            tags += found
+    if "[" in text or "\uff3b" in text:
+        text, found = _defuse_square(text)
+        tags += found
+    return text, tags
 
 
 def _defused_turn(mark: re.Match[str]) -> str:
-    return f"{_OPEN}{mark['turn']}{_CLOSE if mark['close'] else ''}"
+    return f"{OPEN}{mark['turn']}{CLOSE}"
+
+
+def _defuse_square(text: str) -> tuple[str, int]:
+    """Defuse turn marks in square brackets. A name that is closed by `[/NAME]` is one wherever it opens."""
+    closed = frozenset(mark["end"].lstrip("/\uff0f").strip() for mark in _SQUARE.finditer(text) if mark["end"])
+    count, end = 0, 0
+
+    def defused(mark: re.Match[str]) -> str:
+        nonlocal count, end
+        if mark["word"] and mark["word"] not in closed and mark["word"].lower() not in _SQUARE_SPEAKERS:
+            return mark[0]
+        if mark.start() != end and text[mark.start() - 1 : mark.start()] in ("]", "\uff3d"):
+            return mark[0]  # an index behind an index
+        count, end = count + 1, mark.end()
+        return f"{OPEN}{mark['end'] or mark['words'] or mark['inst'] or mark['word']}{CLOSE}"
+
+    return _SQUARE.sub(defused, text), count
 
 
 def clean_json(value: Any) -> Any:
@@ -151,7 +203,7 @@ def _poses(tag: re.Match[str]) -> bool:
 
 def _words(name: str) -> list[str]:
     """The words of a name in small plain letters, whatever they are written in."""
-    plain = name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_ALIKE)
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name).translate(ALIKE)
     return [word.lower() for word in _TAG_WORD.findall(plain)]
 
 
@@ -171,9 +223,9 @@ ELLIPSIS = "…"
 STOP_WORDS = lexicon.words("stop_words")
 
 # Combining marks belong to the letter before them, so that words of Indic and pointed scripts stay whole.
-_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"
-_MARKS += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
-_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
+COMBINING = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"
+COMBINING += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{COMBINING}])*")
 
 # The same for plain English, which is most of what is read, and several times faster.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
@@ -181,7 +233,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 
 # Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
-_ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
+ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 
 _PARTS = re.compile(
     r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])"  # several APIs, or the acronym of HTTPServer
@@ -228,7 +280,7 @@ def words(text: str) -> list[str]:
 def folded(text: str) -> str:
     """The text in small letters, each in its place, as an expression that ignores case would see it."""
     if not text.isascii() and ("İ" in text or "ı" in text or "ſ" in text):
-        text = text.translate(_ODD_CASES)
+        text = text.translate(ODD_CASES)
     return text.lower()
 
 
@@ -237,7 +289,7 @@ def same_letters(text: str) -> str:
     apart, without what answers do not show, and with one space where lines were broken."""
     text = _UNSEEN.sub("", text)
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.translate(_ODD_CASES)).casefold())
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.translate(ODD_CASES)).casefold())
     return " ".join(text.lower().split())
 
 
@@ -248,10 +300,15 @@ def holds(text: str, sought: str) -> bool:
     for _ in range(_ESCAPED_DEEP):
         if "\\" not in text:
             return False
-        text = _PAIR.sub(_paired, _ESCAPE.sub(_unescaped, text))
+        text = unescape(text)
         if sought in same_letters(text):
             return True
     return False
+
+
+def unescape(text: str) -> str:
+    """Return the text with one level of JSON's escapes written out."""
+    return _PAIR.sub(_paired, _ESCAPE.sub(_unescaped, text))
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -24,6 +24,7 @@ from mcp_memory.domain.nodes import (
     parse_short_grip_id,
     place_in,
 )
+from mcp_memory.domain.quoting import unquoted_name
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import TEAM, Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
 from mcp_memory.errors import (
@@ -174,7 +175,7 @@ async def grip_key(reader: ReadStore, name: str) -> bytes:
 
 async def session_name(reader: ReadStore, given: str) -> str:
     """The name of a session, written out or by its beginning; as it was given if there is none."""
-    name = given.strip().removeprefix("session:").removeprefix("s:").rstrip("…")
+    name = unquoted_name(given.strip().removeprefix("session:").removeprefix("s:").rstrip("…"))
     if not _SHORT_SESSION.fullmatch(name):
         return name
     found = await reader.sessions(name, 2)

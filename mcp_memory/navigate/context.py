@@ -31,14 +31,17 @@ from mcp_memory.domain.nodes import (
     Node,
     NodeQuery,
     event_grip_id,
-    fitting,
     foremost,
+    note_author,
     note_shown,
     parse_grip_id,
+    quoted_title,
     short_grip_id,
+    user_first,
 )
-from mcp_memory.domain.records import body_lines
-from mcp_memory.domain.text import clean, safe, terms
+from mcp_memory.domain.quoting import quoted, quoted_block, quoted_name
+from mcp_memory.domain.records import quoted_record
+from mcp_memory.domain.text import safe, terms
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, is_of_team, parse_node_id
 from mcp_memory.errors import (
     FIND_OTHERWISE,
@@ -219,7 +222,7 @@ class Contexts:
         context = await self.build(replace(request, budget_tokens=room))
         body = joined(context.blocks) or ("Nothing has changed." if request.since else "")
         for name, anchors in (("Removed", context.removed), ("Unchanged", context.kept)):
-            longer = f"{body}{SEPARATOR}{name}: {', '.join(safe(anchor, 120) for anchor in anchors)}"
+            longer = f"{body}{SEPARATOR}{name}: {', '.join(_anchor(anchor) for anchor in anchors)}"
             body = longer if anchors and count(longer) <= room else body
         text = with_count(count, lambda tokens: f"{body}\n{foot(tokens, context.snapshot)}")
         return Page(text, count(text), len(context.blocks))
@@ -300,7 +303,10 @@ class Contexts:
         pinned = EventQuery(focus.project, pinned=True, last=20, at=at)
         notes = await self.answers.reader.events(pinned) if self.request.include_memo else []
         if notes:
-            lines = [f"Pinned notes of {focus.project}:", *(f"- {note_shown(note, 400)}" for note in notes)]
+            lines = [
+                f"Pinned notes of {focus.project}:",
+                *(f"-{note_author(note)} {note_shown(note, 400)}" for note in user_first(notes)),
+            ]
             blocks.append(self._block("memo", f"memo:{focus.project}", len(notes), lines))
         itself = focus.ref if focus.event_key is None and focus.session_id is None else None
         above = [ref for ref in chain if ref.level in self.request.levels and ref != itself]
@@ -350,9 +356,9 @@ class Contexts:
         else:
             part = text
         moment = self.answers.renderer.moment(event.timestamp_ms)
-        who = f"{event.role} {safe(event.author, 80)}".rstrip()
-        head = f"{short_grip_id(event.key)} {moment} {who} · session {safe(event.session_id, 80)}"
-        block = self._block("focus", focus.anchor, 1, [head, "> " + clean(part).strip().replace("\n", "\n> ")])
+        who = f"{event.role} {quoted_name(event.author, 80)}" if event.author else str(event.role)
+        head = f"{short_grip_id(event.key)} {moment} {who} · session {quoted_name(event.session_id, 80)}"
+        block = self._block("focus", focus.anchor, 1, [head, quoted_block(part)])
         return about(block, [part], [focus.anchor])
 
     async def _linked(self, focus: Focus, at: Position | None) -> list[Block]:
@@ -386,13 +392,13 @@ class Contexts:
 
     def _node(self, kind: Kind, node: Node, focus: Focus, *, full: bool) -> Block:
         node_id = focus.scope.id_of(node.node_id, node.project)
-        by = f" · {safe(node.author, _TITLE)}" if node.author else ""
-        lines = [f"{safe(fitting(node.title, _TITLE), _TITLE)}{by} · {node_id}"]
+        by = f" by {quoted_name(node.author, _TITLE)}:" if node.author else ""
+        lines = [f"{node_id}{by} {quoted_title(node.title, _TITLE, is_period=node.level is not Level.SEGMENT)}"]
         for bullet in node.bullets if full else foremost(node.bullets, _FEW):
             grip = f" {short_grip_id(parse_grip_id(bullet.grip_ids[0])[1])}" if full and bullet.grip_ids else ""
-            lines.append(f"- {safe(bullet.shown, _GIST)}{grip}")
+            lines.append(f"- {bullet.quoted(_GIST)}{grip}")
         if full and node.keywords:
-            lines.append("keywords: " + safe(", ".join(node.keywords), 200))
+            lines.append("keywords: " + quoted(", ".join(node.keywords), 200))
         return self._block(kind, node_id, node.version, lines)
 
     async def _session(
@@ -404,21 +410,27 @@ class Contexts:
         # Two clients may have called sessions of two projects the same.
         if (not records and not tail) or (tail and tail[-1].project != focus.project):
             return None
-        by = f" of {safe(tail[-1].author, 80)}" if tail and tail[-1].author else ""
+        by = f" of {quoted_name(tail[-1].author, 80)}" if tail and tail[-1].author else ""
         known = f"record {records[-1].id}" if records else "no record yet"
-        lines = [f"session:{safe(session_id, 80)}{by}, {known}"]
-        words = [safe(line, 300) for line in body_lines(records[-1].body)] if records else []
+        lines = [f"session:{quoted_name(session_id, 80)}{by}, {known}"]
+        words = quoted_record(records[-1].body, 300) if records else []
         lines += words
         lines += ["Latest messages:"] if tail else []
         for event in tail:
             moment = self.answers.renderer.moment(event.timestamp_ms)
-            lines.append(f"{moment} [{event.role}] {safe(event.text, _GIST)}")
+            lines.append(f"{moment} [{event.role}] {quoted(event.text, _GIST)}")
         words += [event.text for event in tail]
         return self._block(kind, f"session:{session_id}", len(records), lines), words
 
     def _block(self, kind: Kind, anchor: str, version: int, lines: Sequence[str]) -> Block:
         text = "\n".join(lines)
         return Block(kind, anchor, version, text, self.answers.renderer.count(text))
+
+
+def _anchor(anchor: str) -> str:
+    """Return a block's id. A session's name in it was chosen by whoever wrote the session."""
+    kind, colon, name = anchor.partition("session:")
+    return f"{colon}{quoted_name(name, 120)}" if colon and not kind else safe(anchor, 120)
 
 
 def _reached(snapshot: str, now: Position) -> Position:

@@ -7,11 +7,13 @@ to the longer ones. The first id is written out, to be cited; the others are sho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from mcp_memory.domain.budget import Piece
 from mcp_memory.domain.events import Event, EventType, parse_ulid, short_session
-from mcp_memory.domain.nodes import event_grip_id, fitting, short_grip_id
+from mcp_memory.domain.nodes import event_grip_id, quoted_title, short_grip_id
+from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
 from mcp_memory.domain.text import safe
 from mcp_memory.navigate.browse import OpenedGrip
 from mcp_memory.search.hits import Hit, Passage, TermMark
@@ -36,6 +38,10 @@ _TIGHT = (180, 100, 60, 30)
 _BESIDE, _READABLE = 0.7, 70
 #: How many grips a summary is shown with, and the characters of its title.
 _GRIPS, _TITLE = 2, 90
+
+
+#: The words of a passage, by the number of characters that they may have.
+Words = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class HitLines:
             line = ""
             for width in _TIGHT if at == 0 else _SHORT[at:][:1] or _SHORT[-1:]:
                 who = f"{self.moment(hit.start_ms)[:10]} {hit.who}{self._where(hit)}"
-                line = f"{at + 1}. {who} {_target(hit)} {safe(hit.passage.window(width))}"
+                line = f"{at + 1}. {who} {_target(hit)} {quoted_passage(hit, width)}"
                 if self.count(line) < room:
                     break
             written.append((line,))
@@ -99,39 +105,49 @@ class HitLines:
                     beside[at], left = beside[at] + 1, left - 1
         return beside
 
-    def _frame(self, at: int, beside: int) -> list[tuple[str, Passage, float, int]]:
-        """The lines of a hit and of what stands beside it: what comes before the passage, the passage itself, its share
-        of the room and how many characters it may have."""
+    def _frame(self, at: int, beside: int) -> list[tuple[str, Words, float, int]]:
+        """The lines of a hit and of what stands beside it: what comes before the words, the words of a passage by their
+        number of characters, its share of the room and how many characters it may have."""
         hit = self.hits[at]
         moment, who = self.moment(hit.start_ms), f"{hit.who}{self._where(hit)}"
+        words: Words = partial(quoted_passage, hit)
+        lines: list[tuple[str, Words, float, int]]
         if at:
             head = f"{at + 1}. {hit.score:.2f} {moment[:10]} {who} {_target(hit, words=True)} "
-            lines = [(head, hit.passage, _share(at, hit), _MOST)]
+            lines = [(head, words, _share(at, hit), _MOST)]
         else:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
             head = f"1. {hit.score:.2f} {hit.band} · {moment} {who} · {_target(hit, whole=True, words=True)}{lack}\n  "
-            lines = [(head, hit.passage, _share(at, hit), _MOST_BEST)]
+            words = partial(quoted_passage, hit, starts_line=True)
+            lines = [(head, words, _share(at, hit), _MOST_BEST)]
         for line in hit.lines[:beside]:
             head = f"  → {line.role} {short_grip_id(parse_ulid(line.id)[1])} "
-            lines.append((head, line.passage, _BESIDE * _share(at, hit), _MOST))
+            lines.append((head, partial(quoted_passage, line), _BESIDE * _share(at, hit), _MOST))
         if later := hit.contradicted:
             number = next((n for n, other in enumerate(self.hits, 1) if later.id in other.event_ids), 0)
             head = (
                 f"  ✗ contradicted by {number}" if number else f"  ✗ later: {short_grip_id(parse_ulid(later.id)[1])} "
             )
-            lines.append((head, Passage("") if number else later.passage, 0.0, _LEAST))
+            shown = replace(later, passage=Passage("")) if number else later
+            lines.append((head, partial(quoted_passage, shown), 0.0, _LEAST))
         return lines
 
     def _where(self, hit: Hit) -> str:
         """The session of a hit, and the project, if there are several."""
-        session = safe(short_session(hit.session_id or ""), 60)
+        session = quoted_name(short_session(hit.session_id), 60) if hit.session_id else ""
         where = f" s:{session}" if session else ""
         return where + (f" @{hit.project}" if len({other.project for other in self.hits}) > 1 else "")
 
 
-def _filled(unit: float, head: str, passage: Passage, share: float, most: int) -> str:
+def _filled(unit: float, head: str, words: Words, share: float, most: int) -> str:
     """A line, with `unit` characters for each share of room."""
-    return head + safe(passage.window(int(max(_LEAST, min(most, share * unit)))))
+    return head + words(int(max(_LEAST, min(most, share * unit))))
+
+
+def quoted_passage(hit: Hit, width: int, *, starts_line: bool = False) -> str:
+    """Return the part of a hit that matters. The bullets of a summary were quoted one by one."""
+    window = hit.passage.window(width)
+    return quoted(window, starts_line=starts_line) if hit.role else unposed_ids(safe(window))
 
 
 def _share(at: int, hit: Hit) -> float:
@@ -141,18 +157,19 @@ def _share(at: int, hit: Hit) -> float:
 
 def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
     """The id to go on with: of a message its own grip, which opens all of it at the place that matters; of a summary
-    its node, behind the title. With `words`, also where the words behind a summary stand.
+    its node, before the title. With `words`, also where the words behind a summary stand.
     """
     if not hit.role:
         behind = list(dict.fromkeys(hit.event_ids))[:_GRIPS] if words else ()
-        title = f"{safe(fitting(hit.title, _TITLE), _TITLE)} " if hit.title else ""
-        return title + (hit.short_id or hit.id) + "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in behind)
+        title = f" {quoted_title(hit.title, _TITLE, is_period=hit.kind != 'segment')}" if hit.title else ""
+        return (hit.short_id or hit.id) + "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in behind) + title
     (timestamp_ms, key), place = parse_ulid(hit.event_ids[0]), hit.passage.place
     name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)
     return f"{name}+{place}" if place >= DEEP else name
 
 
 _TOOL_WIDTH = 80
+_NO_PARENTHESES = str.maketrans("()", "‹›")
 #: Characters of a call that did not go well, and of what it gave back.
 _CALL, _ERROR = 60, 70
 #: The rank of the messages nearest to a grip. Those further away come later, and then what did not go well.
@@ -173,7 +190,7 @@ class GripLines:
         pieces = []
         if cited and self.opened.end - self.opened.start != len(cited.text):
             whole = Passage(cited.text, (TermMark(self.opened.start, 0, 1.0),))
-            pieces.append(Piece((f"in: {safe(whole.window(width))}",), _NEAREST))
+            pieces.append(Piece((f"in: {quoted(whole.window(width))}",), _NEAREST))
         told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
         told += [("after", event) for event in record.after]
         before = [("before", event) for event in reversed(record.before)]
@@ -194,7 +211,7 @@ class GripLines:
         """What came of an event, if that was not as it was meant, to stand behind its role."""
         if "refuses" in event.metadata:
             call = self.opened.refused.get(event.key)
-            return f" (refused {_call(call) if call else safe(str(event.metadata['refuses']), _CALL)})"
+            return f" (refused {_call(call) if call else quoted_name(str(event.metadata['refuses']), _CALL)})"
         if event.outcome == "interrupted" and event.event_type is not EventType.TOOL_RESULT:
             return " (interrupted the agent)"
         return f" ({event.outcome})" if event.outcome else ""
@@ -202,16 +219,16 @@ class GripLines:
     def _line(self, event: Event, width: int) -> str:
         """An event in a line: who, when, what came of it if that was not as it was meant, and what was said."""
         is_tool, mark = event.event_type is EventType.TOOL_RESULT, self.mark(event)
-        role, text = str(event.role), safe(event.text, min(width, _TOOL_WIDTH) if is_tool else width)
+        role, text = str(event.role), quoted(event.text, min(width, _TOOL_WIDTH) if is_tool else width)
         if is_tool and event.outcome == "refused":
             role, mark, text = "user", f" (refused {_call(event)})", ""
         elif is_tool and event.outcome:
-            gave = safe(event.text[event.call_end :].strip(), min(width, _ERROR))
+            gave = quoted(event.text[event.call_end :].strip(), min(width, _ERROR))
             text = f"{_call(event)} → {gave}" if gave else _call(event)
         elif event.outcome == "interrupted":
             # The client's own words tell no more than the mark; what comes after them in a message is the user's.
             rest = "" if event.event_type is EventType.ASSISTANT_STOP else event.text.partition("]")[2]
-            role, text = "user", safe(rest, width)
+            role, text = "user", quoted(rest, width)
         return f"[{role} {self.clock(event.timestamp_ms)}]{mark}{':' if mark and text else ''} {text}".rstrip()
 
 
@@ -224,4 +241,4 @@ def _is_talk(event: Event) -> bool:
 
 def _call(event: Event) -> str:
     """The first line of a tool's result, which names the call."""
-    return safe(event.text.strip().partition("\n")[0], _CALL)
+    return quoted(event.text.strip().partition("\n")[0], _CALL).translate(_NO_PARENTHESES)

@@ -15,7 +15,7 @@ from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.inventory import FileActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost
 from mcp_memory.domain.projects import PlaceName
-from mcp_memory.domain.text import safe
+from mcp_memory.domain.quoting import quoted
 from mcp_memory.domain.toc import Scope
 from mcp_memory.lexicon import word_lists
 from mcp_memory.navigate.shapes import iso, picked
@@ -57,8 +57,8 @@ async def _card(reader: ReadStore, info: SessionInfo) -> SessionInfo:
         query = EventQuery(session_id=info.session_id, client=info.client, types=MESSAGES, last=_LOOKED_BACK)
         said = await reader.events(query)
         said = [event for event in said if not event.is_commentary] or said
-    words = safe(said[-1].text, _GIST) if said else ""
-    title = safe(info.title or (first.title if first else "") or words, _GIST) or "Nothing was said"
+    words = quoted(said[-1].text, _GIST) if said else ""
+    title = quoted(info.title or (first.title if first else ""), _GIST) or words or "Nothing was said"
     title = f"Notes of {info.project}" if info.client == NOTES_CLIENT else title
     return replace(info, title=title, outcome=_end(last) or words)
 
@@ -66,7 +66,7 @@ async def _card(reader: ReadStore, info: SessionInfo) -> SessionInfo:
 def _end(last: Node | None) -> str:
     ends = [bullet for bullet in last.bullets if bullet.kind in _ENDS] if last else []
     told: list[Bullet] = foremost(ends, 1)
-    return safe(told[0].shown, _GIST) if told else ""
+    return told[0].quoted(_GIST) if told else ""
 
 
 async def open_now(reader: ReadStore, scope: Scope, limit: int = 20, offset: int = 0) -> Results:

@@ -14,12 +14,22 @@ from datetime import datetime, tzinfo
 from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, foremost, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Node,
+    event_grip_id,
+    foremost,
+    parse_grip_id,
+    quoted_themes,
+    quoted_title,
+    short_grip_id,
+)
+from mcp_memory.domain.quoting import count_unposed, quoted, quoted_block, quoted_name, unposed_ids
 from mcp_memory.domain.text import clean, count_defused, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
-from mcp_memory.navigate.hit_rendering import DEEP, GripLines, HitLines
+from mcp_memory.navigate.hit_rendering import DEEP, GripLines, HitLines, quoted_passage
 from mcp_memory.search.hits import Hit, Results
 
 SMALLEST_BUDGET = 60
@@ -85,16 +95,21 @@ class NodeLines:
     scope: Scope
     _told: set[str] = field(default_factory=set)
 
-    def line(self, node: Node, width: int = _TITLE, *, whole: bool = False) -> str:
-        """A node's title and id; the id already says which day or month it is."""
-        name = node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1]
+    def line(self, node: Node, width: int = _TITLE, *, whole: bool = False, facts: str = "") -> str:
+        """A node's id, which already says which day or month it is, what is known of it, and its title."""
+        is_period = node.level is not Level.SEGMENT
+        title = (
+            quoted_themes(node.title.split(": ", 1)[-1], width)
+            if is_period
+            else quoted_title(node.title, width, is_period=False)
+        )
         short = self.scope.short_id_of(node.ref, node.project)
         shown = self.scope.id_of(node.node_id, node.project) if whole else short
-        by = f" · {safe(node.author, _NAME)}" if node.author else ""
-        return f"{safe(fitting(name, width), width)}{by} · {shown}"
+        by = f" by {quoted_name(node.author, _NAME)}:" if node.author else ""
+        return f"{shown}{facts}{by} {title}"
 
     def bullet(self, bullet: Bullet, *, gripped: bool = True) -> str:
-        text = f"- {safe(bullet.shown, _BULLET)}"
+        text = f"- {bullet.quoted(_BULLET)}"
         return f"{text} {self._grip(bullet.grip_ids[0])}" if gripped and bullet.grip_ids else text
 
     def _grip(self, grip_id: str) -> str:
@@ -111,13 +126,13 @@ class NodeLines:
             return ()
         name = self._grip(event_grip_id(*parse_ulid(hit.event_ids[0])))
         deep = f"+{hit.passage.place}" if hit.passage.place >= DEEP else ""
-        line = f"* {when} {hit.who} {name}{deep} {safe(hit.passage.window(width))}"
+        line = f"* {when} {hit.who} {name}{deep} {quoted_passage(hit, width)}"
         self._told.add(hit.id)
         beside = next((each for each in hit.lines if each.id not in self._told), None)
         if beside is None:
             return (line,)
         self._told.add(beside.id)
-        words = safe(beside.passage.window(width))
+        words = quoted(beside.passage.window(width))
         return line, f"* → {beside.role} {short_grip_id(parse_ulid(beside.id)[1])} {words}"
 
 
@@ -231,7 +246,7 @@ class Renderer:
 
     def _node(self, view: NodeView, scope: Scope, topic: Topic | None, budget: int, offset: int, width: int) -> Page:
         node, write, pieces = view.node, NodeLines(scope), []
-        head = f"{write.line(node, whole=True)}{self._facts(node)}"
+        head = write.line(node, whole=True, facts=self._facts(node))
         if topic and view.missed:
             beneath = _many(view.missed, Level(node.level + 1).label)
             pieces.append(aside(f"Nothing of {beneath} beneath speaks of {safe(topic.text, 60)!r}."))
@@ -247,11 +262,11 @@ class Renderer:
         for at, child in enumerate(view.children[offset:]):
             # A few words that a child's title lacks, by which to choose among its siblings.
             telling = [word for word in child.keywords if word.lower() not in child.title.lower()][:_FEW]
-            words = f" [{safe(', '.join(telling), width // 8)}]" if telling and width // 8 >= _KEYWORDS else ""
+            words = f" [{quoted(', '.join(telling), width // 8)}]" if telling and width // 8 >= _KEYWORDS else ""
             pieces.append(item(f"> {write.line(child, max(_CHILD, width // 5))}{words}", rank=_rank(at, 0, 1, 2)))
         ways = (("up", view.parent_id), ("previous", view.previous), ("next", view.following))
         around = " · ".join(f"{name} {scope.id_of(node_id, node.project)}" for name, node_id in ways if node_id)
-        keywords = f"keywords: {safe(', '.join(node.keywords), 200)}" if node.keywords else ""
+        keywords = f"keywords: {quoted(', '.join(node.keywords), 200)}" if node.keywords else ""
         pieces += [aside(line, 5) for line in (around, keywords) if line]
         step = errors.TO_WORDS
         if view.missed:
@@ -267,7 +282,7 @@ class Renderer:
         facts = []
         if node.level is Level.SEGMENT:
             hours = f"{self.clock(node.start_ms)}–{self.clock(node.end_ms)}"
-            facts = [hours, f"session {safe(node.session_id or '', _NAME)}"]
+            facts = [hours, f"session {quoted_name(node.session_id or '', _NAME)}"]
         elif node.level is not Level.DAY:
             facts = [f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}"]
         if node.written_by != _EXTRACTIVE:
@@ -355,18 +370,18 @@ class Renderer:
         """The words, then what was said around them: what answers them first, what led to them next."""
         record, cited, lines = opened.record, opened.record.cited, GripLines(opened, self.clock)
         if cited is None or opened.state == "gone":
-            head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
+            head = f"{record.grip_id}: the excerpt is gone from its event. It was: {quoted(record.excerpt, 300)}"
         else:
-            session = f"session {safe(cited.session_id, _NAME)}"
-            who = f"{cited.role} {safe(cited.author, _NAME)}".rstrip()
+            session = f"session {quoted_name(cited.session_id, _NAME)}"
+            who = f"{cited.role} {quoted_name(cited.author, _NAME)}" if cited.author else str(cited.role)
             # From the place on that matters, if the excerpt is long and one is named.
             start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
             stored = cited.text[start : opened.end]
             state = opened.state + altered(stored)
             said = f"{self.moment(cited.timestamp_ms)} {who}{lines.mark(cited)} · {session} · {state}"
-            words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub("\n", clean(stored))
+            words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub("\n", unposed_ids(clean(stored)))
             words = self.cut_to(words, max(40, budget * _WORDS_SHARE // 100))
-            head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
+            head = f"{said}\n{quoted_block(words)}"
         step = errors.ALL_TIMES
         if record.node_id:
             name = scope.id_of(record.node_id, cited.project if cited else "")
@@ -379,9 +394,10 @@ class Renderer:
 
 
 def altered(stored: str) -> str:
-    """What to add where words are called exact and some of their tags are shown with other brackets."""
-    tags = count_defused(stored)
-    return f", {_many(tags, 'tag')} shown as ‹…›" if tags else ""
+    """What to add where words are called exact and some of their tags or ids are shown with other brackets."""
+    counts = ((count_defused(stored), "tag"), (count_unposed(clean(stored)), "id"))
+    changed = " and ".join(_many(count, name) for count, name in counts if count)
+    return f", {changed} shown as ‹…›" if changed else ""
 
 
 def _foot(tokens: int, next_call: str) -> str:

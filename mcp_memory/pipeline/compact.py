@@ -18,6 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from mcp_memory import lexicon
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.capture.team_news import HEAD, place_of_news
 from mcp_memory.domain.budget import Tokenizer, first_lines, in_parts
 from mcp_memory.domain.compaction import (
     CompactionRules,
@@ -30,22 +31,23 @@ from mcp_memory.domain.compaction import (
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
 from mcp_memory.domain.failures import brief_failure, is_failure_of_one, record_failure
-from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_shown
+from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, note_author, note_shown, quoted_title, user_first
+from mcp_memory.domain.quoting import quoted, quoted_name
 from mcp_memory.domain.records import (
     Account,
     Body,
     Record,
-    body_lines,
     body_text,
     combined,
     fold,
     follow,
+    quoted_record,
     record_key,
     renew,
     shortened,
     text_key,
 )
-from mcp_memory.domain.text import ELLIPSIS, safe
+from mcp_memory.domain.text import ELLIPSIS
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
 from mcp_memory.pipeline.segment import log_failure
@@ -267,7 +269,10 @@ class Compactor:
     async def _keep_brief(self, source: BriefSource) -> None:
         own = await self.store.events(EventQuery(source.slug, last=1))
         news = self.news(source.slug, own[-1].timestamp_ms) if own and self.brief_tokens else ()
-        text = project_brief(source, self.brief_tokens, self.tokens.count, news) if self.brief_tokens else ""
+        since_ms = own[-1].timestamp_ms if own else 0
+        text = ""
+        if self.brief_tokens:
+            text = project_brief(source, self.brief_tokens, self.tokens.count, news, since_ms)
         await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
 
     async def share(
@@ -312,11 +317,14 @@ class Compactor:
             if author is None or depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
                 summary, context = await self.quick.segment(part, context), []
                 points = [point for point in summary.bullets if not _stands_in(point.text, found.decisions)]
-                told = Body(f"{summary.title.rstrip('.')}.", tuple(point.shown for point in points))
+                told = Body(
+                    f"{summary.title.rstrip('.')}.", tuple(point.kind.shown(quoted(point.text)) for point in points)
+                )
             else:
                 held = before.body if before else None
                 held = follow(held, fold(bodies)) if bodies else held
                 told, wrote = await author.condense(part, prior=body_text(held) if held else "", node_id=node_id)
+                told = replace(told, key_points=tuple(map(quoted, told.key_points)))
             # What a summary says and what it would lose, in turn: only the first of a long session's points have room.
             turns = zip_longest(told.key_points, self.facets.points(part))
             bodies.append(replace(told, key_points=tuple(text for pair in turns for text in pair if text)))
@@ -351,30 +359,40 @@ def _stands_in(text: str, told: Sequence[str]) -> bool:
     return any(other.startswith(text.rstrip(ELLIPSIS)) for other in told)
 
 
-def project_brief(source: BriefSource, budget: int, count: Callable[[str], int], news: Sequence[str] = ()) -> str:
-    """The newest days first, and before them pinned notes and what others did meanwhile, as much as fits."""
+def project_brief(
+    source: BriefSource, budget: int, count: Callable[[str], int], news: Sequence[str] = (), since_ms: int = 0
+) -> str:
+    """The newest days first, and before them pinned notes and what others did meanwhile, as much as fits.
+
+    What others did is not kept in it: a place is, where whoever prints the brief puts it in.
+    """
     if not source.days and not source.notes:
         return ""
     introduction = "\n".join(lexicon.sections("briefs")["project"])
     head = f'<memory project="{source.slug}">\n{introduction}\n'
-    lines = [f"Pinned: {note_shown(event, 300)}" for event in source.notes]
-    lines += [f"Of the team: {line}" for line in news]
+    lines = [f"Pinned{note_author(event)}: {note_shown(event, 300)}" for event in user_first(source.notes)]
+    lines += [f"{HEAD}{line}" for line in news]
     for day in source.days:
-        lines.append(f"{day.node_id} {safe(fitting(day.title, _TITLE), _TITLE)}")
-        lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]
-    return head + "".join(first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)) + _FOOT
+        lines.append(f"{day.node_id} {quoted_title(day.title, _TITLE, is_period=True)}")
+        lines += [f"- {bullet.quoted(240)}" for bullet in day.bullets]
+    shown = first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)
+    fitting_news = [index for index, line in enumerate(shown) if line.startswith(HEAD)]
+    if fitting_news:
+        first, end = fitting_news[0], fitting_news[-1] + 1
+        shown = [*shown[:first], place_of_news(source.slug, since_ms, end - first), *shown[end:]]
+    return head + "".join(shown) + _FOOT
 
 
 def session_brief(
     account: Account, record: Record, tail: Sequence[Event], budget: int, count: Callable[[str], int]
 ) -> str:
     """The latest record line by line as far as it fits, then the gist of the last messages, within the budget."""
-    name = safe(account.session_id, 80)
+    name = quoted_name(account.session_id, 80)
     introduction = "\n".join(lexicon.sections("briefs")["session"]).format(session=name)
     head = f'<memory project="{account.project}" session="{name}">\n{introduction}\n'
-    ending = [f"{event.role}: {safe(event.text, _GIST)}" for event in reversed(tail) if event.text.strip()]
+    ending = [f"{event.role}: {quoted(event.text, _GIST)}" for event in reversed(tail) if event.text.strip()]
     title, share = "Last messages:\n", _TAIL_SHARE
     shown = first_lines(ending, title + _FOOT, budget // share, MAX_CHARS // share, count)
     last = title + "".join(reversed(shown)) if shown else ""
-    lines = [safe(line, 400) for line in body_lines(record.body)]
+    lines = quoted_record(record.body, 400)
     return head + "".join(first_lines(lines, head + last + _FOOT, budget, MAX_CHARS, count)) + last + _FOOT

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -25,7 +26,7 @@ from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
-from mcp_memory.domain.events import TIMES, Captured, Event, EventQuery, Intake, Role, event_key, opaque
+from mcp_memory.domain.events import STATED_TIME, TIMES, Captured, Event, EventQuery, Intake, Role, event_key, opaque
 from mcp_memory.domain.failures import failure_reason
 from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.projects import PlaceName
@@ -46,6 +47,8 @@ PORTION_CHARS = 4_000_000
 ABANDONED_SECONDS = 60
 #: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
 TWICE_WITHIN_MS = 5_000
+#: Clocks differ by hours; whatever is dated further ahead of this machine's clock was not said then.
+MAX_AHEAD_MS = 2 * 24 * 3_600_000
 _SEEN = "inbox"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
@@ -59,11 +62,12 @@ Sessions = dict[str, set[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Intaker:
-    """How events are prepared: size limit, how much of a tool result counts, and the tokenizer."""
+    """How events are prepared: size limit, how much of a tool result counts, the tokenizer, and the time."""
 
     max_event_bytes: int
     tool_result_chars: int
     count_all: CountAll
+    now_ms: Callable[[], int] | None = None
 
     def prepare(self, captured: Sequence[Captured]) -> list[Event]:
         """Events ready to be stored; their project is given by the store."""
@@ -84,6 +88,8 @@ class Intaker:
         return self.count_all([text[:most] if item.role is Role.TOOL else text for item, (text, _) in pairs])
 
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
+        now_ms = self.now_ms() if self.now_ms else None
+        captured = [_brought_to(item, now_ms) for item in captured] if now_ms is not None else captured
         return [
             Event(
                 key=item.key or event_key(item.client, item.session_id, item.source_key),
@@ -101,6 +107,18 @@ class Intaker:
             )
             for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
         ]
+
+
+def _brought_to(item: Captured, now_ms: int) -> Captured:
+    """Return an event that is dated in the future as one of now, with its own time in the metadata.
+
+    It would be the latest of all for good. Its key holds the time that the source tells, so that it stays known by it.
+    """
+    if item.timestamp_ms <= now_ms + MAX_AHEAD_MS:
+        return item
+    stated = min(item.timestamp_ms, TIMES.stop - 1) / 1000
+    metadata = {**item.metadata, STATED_TIME: datetime.fromtimestamp(stated, UTC).isoformat(timespec="seconds")}
+    return replace(item, timestamp_ms=now_ms, metadata=metadata)
 
 
 def by_session(events: Sequence[Event], place_of: Callable[[int], PlaceName | None]) -> list[Intake]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Bullet, Node, event_grip_id
+from mcp_memory.domain.quoting import quoted, quoted_name
 from mcp_memory.domain.segments import sets_right
 from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
@@ -216,7 +217,7 @@ class Hit:
     @property
     def who(self) -> str:
         """Who speaks, and of a team in whose session; of a node what it is."""
-        return f"{self.role or self.kind} {self.author}".rstrip()
+        return f"{self.role or self.kind} {quoted_name(self.author)}" if self.author else self.role or self.kind
 
     @property
     def band(self) -> str:
@@ -309,7 +310,9 @@ async def hits_of(
                 known[number] = match.places
         else:
             # Its title is shown beside it.
-            texts.append(("\n".join(f"- {bullet.shown}" for bullet in document.bullets) or document.title, ()))
+            texts.append(
+                ("\n".join(f"- {bullet.quoted()}" for bullet in document.bullets) or quoted(document.title), ())
+            )
     hits = []
     for number, passage in enumerate(passages_of(question, texts, known)):
         item, entry = shown[number]

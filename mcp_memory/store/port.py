@@ -99,6 +99,10 @@ class ReadStore(SearchIndex, Protocol):
     async def continues(self, session_id: str) -> list[str]:
         """The sessions that keep what this one only repeats, since it resumed or forked them; the latest last."""
 
+    async def clients_of(self, session_id: str) -> list[str]:
+        """Return the clients that call a session so; two of them may have chosen the same name."""
+        ...
+
     async def last_segment(self, session_id: str) -> tuple[str, NodeRef] | None:
         """Project and place of a session's latest segment."""
 
@@ -463,6 +467,9 @@ class Store(ReadStore, SharedLog, Protocol):
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the files; what keeps it there for now, or nothing."""
+
+    def unreached(self) -> str:
+        """Return where erased words may stay that `scrub` cannot reach, and how they go there; nothing if nowhere."""
 
     async def rename(self, old: str, new: str) -> str:
         """Give a project another slug, and return it."""

@@ -61,6 +61,10 @@ class TeamRegister(Protocol):
 
     async def team_projects(self) -> list[TeamProject]: ...
 
+    async def erasure_mark(self, name: str) -> str:
+        """Return a mark that changes when something that a member could read is erased, and never for anything else
+        that was forgotten."""
+
     async def add_member(self, project: str, name: str) -> None:
         """Let a member read a project. With its first member it is no longer open to all."""
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
+from mcp_memory.domain.quoting import quoted
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
 from mcp_memory.domain.text import folded, one_line, similar
 from mcp_memory.summaries.bullets import exactness
@@ -63,7 +64,7 @@ def points_of(events: Sequence[Event]) -> tuple[str, ...]:
     told = [one for one in settle(collect(events)).standing if one.mood is Mood.FACT and one.kind not in _NO_POINTS]
     exact = [one for one in _different(told) if _QUANTITY.search(one.text)]
     best = sorted(exact, key=lambda one: -exactness(one.text))[:_POINTS]
-    return tuple(one.kind.shown(one_line(one.text, MAX_ITEM)) for one in exact if one in best)
+    return tuple(one.kind.shown(quoted(one_line(one.text, MAX_ITEM))) for one in exact if one in best)
 
 
 _NO_POINTS = frozenset(

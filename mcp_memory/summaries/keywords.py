@@ -214,12 +214,19 @@ def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-_FLAG = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*=?")
+_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.S)
+#: An option of a command: how something is run, and a topic only where people speak of it.
+_FLAG = re.compile(r"(?<![\w/.-])--?[A-Za-z][\w-]*=?")
 #: How much a word tells by where it was said; a user's words tell more than others unless people talk to each other.
 _NOTED, _BY_USER, _SAID, _BEFORE, _SUMMED_UP, _PASTED = 3.0, 2.0, 1.0, 0.3, 0.2, 0.1
 #: The same for the files that were edited, and for whatever else tools were used on.
 _EDITED_TARGET, _USED_TARGET = 1.2, 0.25
 _LOOKED_AT = 2_000
+
+
+def _without_quoted_options(message: str) -> str:
+    """Return a message without the options in its code blocks, which are commands and what they gave back."""
+    return _CODE_BLOCK.sub(lambda block: _FLAG.sub("", block[0]), message) if "```" in message else message
 
 
 def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[WeighedText]:
@@ -231,15 +238,19 @@ def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Weig
         if event.event_type is EventType.COMPACTION:
             yield WeighedText(event.text[:_LOOKED_AT], _SUMMED_UP)
         elif event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
-            yield from (WeighedText(told.text, _SAID) for told in told_by_call(event) if told.source > Source.TODO)
+            yield from (
+                WeighedText(_FLAG.sub("", told.text), _SAID)
+                for told in told_by_call(event)
+                if told.source > Source.TODO
+            )
             if (call := call_of(event)) and not was_refused(event):
-                # How a command was run is not what it was run for.
-                target = _FLAG.sub("", call.target[:200]) if call.verb == "Ran" else call.target[:200]
+                target = _FLAG.sub("", call.target[:200])
                 yield WeighedText(target, _EDITED_TARGET if call.verb == "Edited" else _USED_TARGET, code=True)
         elif event.role is Role.USER:
             yield from _of_user(event.text, _NOTED if event.event_type is EventType.NOTE else by_user)
         else:
-            yield from (WeighedText(event.text[low:high], _SAID) for low, high in windows(len(event.text)))
+            text = _without_quoted_options(event.text)
+            yield from (WeighedText(text[low:high], _SAID) for low, high in windows(len(text)))
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     yield from (WeighedText(spoken(event.text)[:_LOOKED_AT], _BEFORE) for event in asked[-1:])
 
@@ -250,8 +261,8 @@ def _of_user(message: str, weight: float) -> Iterator[WeighedText]:
     if lexicon.expressions("claims")["agrees"].fullmatch(text.lower()):
         return
     for run in pasted_in(text):
-        yield WeighedText(text[run.start : run.end], _PASTED, code=True)
+        yield WeighedText(_FLAG.sub("", text[run.start : run.end]), _PASTED, code=True)
         if run.log and (span := error_span(text[: run.end], run.start)):
-            yield WeighedText(text[slice(*span)], weight)
-    own = own_words(text)
+            yield WeighedText(_FLAG.sub("", text[slice(*span)]), weight)
+    own = _without_quoted_options(own_words(text))
     yield from (WeighedText(own[low:high], weight) for low, high in windows(len(own)))

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from mcp_memory import lexicon
-from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.events import Event, EventType, Role, is_by_agent
 from mcp_memory.domain.nodes import Evidence, Kind, note_kind
 from mcp_memory.domain.segments import FOLLOWING
 from mcp_memory.domain.sentences import Form, sentences
@@ -218,9 +218,9 @@ def _told_in(turn: Exchange, named: bool) -> Iterator[Statement]:
 
 def _noted(event: Event, turn: int) -> Iterator[Statement]:
     """What someone asked to be remembered, of the kind that was given with it."""
-    kind = note_kind(event)
+    kind, author = note_kind(event), "(agent's note) " if is_by_agent(event) else ""
     for place, unit in enumerate(units(event.text)):
-        yield Statement(kind, unit.text, event, unit.start, unit.end, turn, Source.NOTE, place=place)
+        yield Statement(kind, author + unit.text, event, unit.start, unit.end, turn, Source.NOTE, place=place)
 
 
 def _handed_over(event: Event) -> Iterator[Statement]:

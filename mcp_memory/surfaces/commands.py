@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,14 @@ from typing import Any
 from anyio import to_thread
 
 from mcp_memory.app import App
+from mcp_memory.domain.events import PIN_ASKED, EventType
+from mcp_memory.domain.nodes import note_author, note_kind, note_shown, parse_grip_id, parse_short_grip_id
 from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import body_lines
-from mcp_memory.errors import UsageError
-from mcp_memory.navigate.browse import session_name
+from mcp_memory.errors import BadId, NotFound, UsageError
+from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.navigate.context import ContextRequest, levels_of
+from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.navigate.sessions import fitting, record_shape, session_page, session_shape, session_view
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output, terminal
@@ -31,14 +35,43 @@ from mcp_memory.surfaces.terminal import Listed
 
 #: How many days the chart of `status` shows, and how many sessions are listed where none is named.
 _CHART_DAYS, _SESSIONS = 56, 20
+#: Characters that are shown of a note that has just been pinned.
+_PINNED_CHARS = 300
 
 
 async def note(app: App, options: argparse.Namespace) -> Answer:
+    if options.pin and (key := _note_key(options.text)):
+        return await _pin(app, key, as_json=options.json)
     event = await app.remember(options.text, options.pin, options.project, options.kind)
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
         return {**event_shape(event), "grip_id": grip_id, "kind": options.kind, "pin": options.pin}
     return f"Remembered in project {event.project} as {grip_id}."
+
+
+def _note_key(text: str) -> str:
+    """Return the grip id that is given instead of a note's words; nothing if these are words."""
+    given = grip_id_of(text)
+    try:
+        if parse_short_grip_id(given) is None:
+            parse_grip_id(given)
+    except BadId:
+        return ""
+    return given
+
+
+async def _pin(app: App, grip_id: str, *, as_json: bool) -> Answer:
+    """Pin a note that is kept already, such as one that an agent wanted pinned."""
+    record = await app.store.grip(await grip_key(app.store, grip_id), 0, 0)
+    event = record.cited if record else None
+    if event is None or event.event_type is not EventType.NOTE:
+        raise NotFound(f"{grip_id} is no note. `mcp-memory doctor` lists the notes that an agent wants pinned.")
+    await app.pin(event, True)
+    if as_json:
+        facts = {name: value for name, value in event.metadata.items() if name != PIN_ASKED} | {"pin": True}
+        kind = str(note_kind(event))
+        return {**event_shape(replace(event, metadata=facts)), "grip_id": grip_id, "kind": kind, "pin": True}
+    return f"Pinned{note_author(event)}: {note_shown(event, _PINNED_CHARS)}"
 
 
 async def show_status(app: App, options: argparse.Namespace) -> Answer:

@@ -290,6 +290,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> Assessment:
         return bool(damage) or spooled or memory.has_captured()
 
     problems += told.unread_payloads(facts)
+    problems += [] if facts.of_team else told.unanswered_pins(facts)
     state, note = CaptureState.TEAM, ""
     if not facts.of_team:
         state, note, trouble = _connections(here, installed, settings, facts, heard)

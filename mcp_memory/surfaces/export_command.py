@@ -12,8 +12,7 @@ from typing import Any, TextIO
 
 from mcp_memory.app import App
 from mcp_memory.capture.settings import private_dir
-from mcp_memory.domain.nodes import Node, NodeQuery
-from mcp_memory.domain.text import clean
+from mcp_memory.domain.nodes import Node, NodeQuery, quoted_title
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.browse import ALL
@@ -24,6 +23,8 @@ from mcp_memory.surfaces.noted_places import note_place
 from mcp_memory.surfaces.output import Answer, Meter
 
 _PAGE = 1_000
+#: Characters of a title in Markdown.
+_TITLE_CHARS = 1_000
 
 
 async def export(app: App, options: argparse.Namespace) -> Answer:
@@ -140,16 +141,25 @@ def page_of(node: Node, children: list[Node]) -> str:
         "children": [child.node_id for child in children],
         "grips": list(dict.fromkeys(grip for bullet in node.bullets for grip in bullet.grip_ids)),
     }
-    lines = [*output.front_matter(front), f"# {clean(node.title)}", ""]
+    lines = [
+        *output.front_matter(front),
+        f"# {quoted_title(node.title, _TITLE_CHARS, is_period=node.level is not Level.SEGMENT)}",
+        "",
+    ]
     for bullet in node.bullets:
         grips = f" `{bullet.grip_ids[0]}`" if bullet.grip_ids else ""
-        lines.append(f"- {clean(bullet.shown)}{grips}")
+        lines.append(f"- {bullet.quoted()}{grips}")
     if parent := node.ref.parent:
         lines += ["", f"Up: [[{parent.level.label}-{parent.key}|{parent.title}]]"]
     if children:
         lines += ["", "## Contents", ""]
         for child in children:
-            title = clean(child.title).replace("[", "(").replace("]", ")").replace("|", "/")
+            title = (
+                quoted_title(child.title, _TITLE_CHARS, is_period=child.level is not Level.SEGMENT)
+                .replace("[", "(")
+                .replace("]", ")")
+                .replace("|", "/")
+            )
             lines.append(f"- [[{file_name(child)}|{title}]]")
     return "\n".join(lines) + "\n"
 

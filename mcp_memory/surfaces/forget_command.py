@@ -16,10 +16,11 @@ from anyio import to_thread
 from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.forget import PREVIEWED, ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.matching import match_of
 from mcp_memory.domain.people import Viewer
-from mcp_memory.domain.text import safe, same_letters
-from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
+from mcp_memory.domain.text import safe
+from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UnknownTimePhrase, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.pipeline.keep_forgotten import keep_forgotten
@@ -27,6 +28,7 @@ from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.clean_transcripts import BACKUPS, clean_transcripts, drop_backups
 from mcp_memory.surfaces.forget_copies import Elsewhere, checkouts_named, listed, look_elsewhere
+from mcp_memory.surfaces.forget_preview import Preview, near_projects, preview
 from mcp_memory.surfaces.forget_transcripts import Progress, TranscriptLines
 from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
@@ -35,8 +37,10 @@ from mcp_memory.surfaces.process_command import until_idle
 if TYPE_CHECKING:
     from mcp_memory.store.team_port import TeamStore
 
-#: Characters of a text by which events are forgotten: fewer would take much that is not meant.
-SHORTEST_MATCH = 3
+_TOO_SHORT = (
+    "A text to match has at least 3 characters, or 2 in a script without blanks such as Chinese, since whatever holds "
+    "it goes."
+)
 #: How what is to be forgotten can be named.
 WAYS = ("session", "event", "project", "before", "match")
 #: How long a reader of an earlier state is waited for.
@@ -51,21 +55,23 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         return await list_forgettings(app, as_json=options.json)
     if options.lift:
         return await lift_forgetting(app, options.lift, as_json=options.json)
-    request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
+    given = {way: getattr(options, way) for way in WAYS}
+    request = await request_from(app, part=options.part, **given)
     request = replace(request, only_stored=options.only_stored)
     with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
         found = await carry_out(app, request, dry_run=True, progress=progress)
+        shown = await preview_of(app, request, found) if not (options.yes and found.anything) else Preview()
     is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
     if options.dry_run or not (found.anything or is_cleaning):
-        return _told(options, found, done=False)
-    question = "\n".join([*found.remarks(done=False), f"Forget {found} for good?"])
+        return _told(options, found, shown, done=False)
+    question = "\n".join([*shown.rendered(), *found.remarks(done=False), f"Forget {found} for good?"])
     if found.anything and not options.yes and not output.agreed(question):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
         done = await carry_out(app, request, dry_run=False, known=found.elsewhere)
     if is_cleaning:
         done = replace(done, elsewhere=await _clean(app, done.elsewhere, options))
-    return _told(options, done, done=True)
+    return _told(options, done, Preview(), done=True)
 
 
 async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) -> Elsewhere:
@@ -103,23 +109,49 @@ async def request_from(
     project: str | None = None,
     before: str | None = None,
     match: str | None = None,
+    part: bool = False,
 ) -> ForgetRequest:
     """What a user wants to be forgotten, named in one of these ways."""
-    if match is not None and _is_short(match):
-        raise UsageError(f"A text to match has at least {SHORTEST_MATCH} characters, since whatever holds it goes.")
-    time = app.answers.when(before)
+    if part and match is None:
+        raise UsageError("--part belongs to --match: it takes the text inside of words, too.")
+    if match is not None and not match_of(match).is_specific:
+        raise UsageError(_TOO_SHORT)
     return ForgetRequest(
         session_id=await session_name(app.store, session) if session else session,
         event_key=await key_of(app, event) if event else None,
-        project=project,
-        before_ms=time.start_ms if time else None,
+        project=await _project_named(app, project) if project else project,
+        before_ms=_beginning_of(app, before),
         match=match,
+        part=part,
     )
 
 
-def _is_short(match: str) -> bool:
-    """Whether too little is left of it to look for: characters that are not shown do not count."""
-    return len(same_letters(match)) < SHORTEST_MATCH
+async def _project_named(app: App, name: str) -> str:
+    """Return a project's slug, given in any case; the name itself if there is no such project."""
+    slugs = await app.store.slugs()
+    return name if name in slugs else next((slug for slug in slugs if slug.lower() == name.lower()), name)
+
+
+def _beginning_of(app: App, phrase: str | None) -> int | None:
+    """Return when a time begins. A mere duration, such as 90 days, lies back from now; "before May" ends in May."""
+    try:
+        time = app.answers.when(phrase)
+    except UnknownTimePhrase:
+        try:
+            time = app.answers.when(f"{phrase} ago")
+        except UnknownTimePhrase:
+            time = None
+        if time is None:
+            raise
+    if time is None:
+        return None
+    return time.start_ms or time.end_ms
+
+
+async def preview_of(app: App, request: ForgetRequest, outcome: Outcome, part_option: str = "--part") -> Preview:
+    """Return the lines that would go, or what is near if nothing would."""
+    store, found = own_part(app), outcome.found
+    return await preview(app, store, request, found, anything=outcome.anything, part_option=part_option)
 
 
 async def key_of(app: App, name: str) -> bytes:
@@ -139,6 +171,7 @@ class Outcome:
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
     which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the request
     after everything was rebuilt. `shared`: how many events the team's server is still to be told to forget.
+    `unreached`: where the words may stay that no program of ours reaches.
     """
 
     found: ForgetCounts
@@ -147,6 +180,7 @@ class Outcome:
     unscrubbed: str = ""
     again: str = ""
     shared: int = 0
+    unreached: str = field(default="", compare=False)
     #: What holds the words outside the memory.
     elsewhere: Elsewhere = field(default=Elsewhere(), compare=False)
 
@@ -194,9 +228,11 @@ class Outcome:
             )
         if self.unscrubbed:
             told.append(
-                f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
-                "running server, or the next command, then removes them by itself."
+                f"{self.unscrubbed[:1].upper()}{self.unscrubbed[1:]}, so the erased words stay in the file until then. "
+                "See to it, or leave it: a running server, or the next command, then removes them by itself."
             )
+        if self.unreached and done:
+            told.append(self.unreached)
         return [*told, *self.elsewhere.remarks()]
 
 
@@ -215,7 +251,8 @@ async def carry_out(
     if app.viewer:
         return await _forget_own(app, app.viewer, request, dry_run=dry_run)
     if request.project is not None and await app.store.root_of(request.project) is None:
-        raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.")
+        near = near_projects(request.project, await app.store.slugs())
+        raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.{near}")
     found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
     made = tuple(app.store.copies())
@@ -249,10 +286,12 @@ async def carry_out(
     found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
-    left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
+    reasons = [await app.store.scrub(_PATIENCE_MS), await app.inbox.scrub(_PATIENCE_MS)]
+    left = " and ".join(dict.fromkeys(filter(None, reasons)))
     if not left and await app.index.behind():
         left = "another process is writing the index"
-    return Outcome(found, made, others, left, str(again) if again.anything else "", shared, known)
+    said_again = str(again) if again.anything else ""
+    return Outcome(found, made, others, left, said_again, shared, app.store.unreached(), elsewhere=known)
 
 
 async def erase_at_once(app: App, request: ForgetRequest) -> None:
@@ -280,7 +319,9 @@ async def _forget_own(app: App, viewer: Viewer, request: ForgetRequest, *, dry_r
     if not events and await app.store.events_to_forget(request, 1):
         raise NotAllowed("Others said that: only what you said yourself can be forgotten here. An admin can ask them.")
     if dry_run:
-        return Outcome(ForgetCounts(len(events), len({(event.client, event.session_id) for event in events})))
+        sessions = {(event.client, event.session_id) for event in events}
+        first = tuple(event.key for event in events[:PREVIEWED])
+        return Outcome(ForgetCounts(len(events), len(sessions), first=first))
     found = await cast("TeamStore", app.whole.store).forget_events([event.key for event in events], viewer.name)
     app.pipeline.wake.set()
     return Outcome(found)
@@ -313,7 +354,7 @@ def _remove(paths: Sequence[Path], home: Path) -> None:
             os.truncate(path, 0)
 
 
-def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answer:
+def _told(options: argparse.Namespace, outcome: Outcome, shown: Preview, *, done: bool) -> Answer:
     if options.json:
         return {
             "forgotten": done,
@@ -322,25 +363,32 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
                 for name in ("events", "sessions", "inbox", "cleared", "summaries", "handed")
             },
             "names": list(outcome.found.names),
+            **shown.as_json(),
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),
             "again": outcome.again,
             "to_forget": outcome.shared,
             "scrubbed": done and not (outcome.unscrubbed or outcome.elsewhere.unscrubbed),
             "unscrubbed": outcome.unscrubbed or outcome.elsewhere.unscrubbed,
+            "unreached": outcome.unreached,
             **outcome.elsewhere.shape(),
         }
-    told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."
-    return "\n".join([told, *outcome.remarks(done=done)])
+    if outcome.anything:
+        told = [f"{'Forgot' if done else 'Would forget'} {outcome}.", *shown.rendered()]
+    else:
+        told = shown.rendered() or ["Nothing to forget."]
+    return "\n".join([*told, *outcome.remarks(done=done)])
 
 
 async def request_of_agent(
-    app: App, grip_id: str | None, session_id: str | None, match: str | None
+    app: App, grip_id: str | None, session_id: str | None, match: str | None, part: bool = False
 ) -> tuple[ForgetRequest, str]:
     """What is to be forgotten, and what to call it when the user is asked."""
     given = [value for value in (grip_id, session_id, match) if value]
-    if len(given) != 1 or (match and _is_short(match)):
-        raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
+    if len(given) != 1 or (match and not match_of(match).is_specific):
+        raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
+    if part and not match:
+        raise UsageError("part belongs to match: it takes the text inside of words, too.")
     view = await app.answers.view()
     if not grip_id:
         if view.alone:
@@ -349,7 +397,8 @@ async def request_of_agent(
                 "by grip_id. The user can erase sessions and texts with `mcp-memory forget` on the command line."
             )
         if match:
-            return ForgetRequest(match=match), f"all that holds {safe(match, 100)!r}"
+            where = " as a word or as a part of one" if part else ""
+            return ForgetRequest(match=match, part=part), f"all that holds {safe(match, 100)!r}{where}"
         session = await session_name(app.store, session_id or "")
         return ForgetRequest(session_id=session), f"the session {safe(session, 100)}"
     key = await key_of(app, grip_id)

@@ -308,8 +308,6 @@ def _is_dropped(url: str) -> bool:
 
 
 def _unseen(settings: Settings) -> Iterator[str]:
-    if settings.store.url:
-        yield "the database server's write-ahead log, its archives and its dumps"
     if settings.account.exists():
         yield "the laptops of other members of the team, and dumps of the team's server"
 

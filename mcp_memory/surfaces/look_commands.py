@@ -15,7 +15,19 @@ from typing import Any
 from mcp_memory.app import App
 from mcp_memory.domain.budget import cursor_of, offset_of
 from mcp_memory.domain.events import Event, parse_ulid, short_session
-from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Kind,
+    Node,
+    NodeQuery,
+    foremost,
+    parse_grip_id,
+    quoted_themes,
+    quoted_title,
+    short_grip_id,
+)
+from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
+from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, Scope, ancestors, local_day, parse_node_id
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.navigate import browse
@@ -41,6 +53,8 @@ _ALL_AROUND = 1_000
 _ALL_NODES = 100_000
 #: How many bullets of a day stand in the table of contents, and of a node in a list; how many passages of a topic.
 _FEW, _SAID = 3, 4
+#: Characters of a title.
+_TITLE_CHARS = 600
 #: Characters of a passage, of a message around a grip, and of the grip's own words.
 _PASSAGE, _AROUND, _WORDS = 300, 400, 4_000
 _MONTH_DAYS = 31
@@ -134,26 +148,32 @@ def node_entry(node: Node, scope: Scope, *, whole: bool = False, facts: Sequence
     """A node by its title. What the calendar calls it stands out."""
     lead, colon, themes = ("", "", node.title) if node.level is Level.SEGMENT else node.title.partition(": ")
     name = scope.id_of(node.node_id, node.project) if whole else scope.short_id_of(node.ref, node.project)
-    return Listed(themes or lead, facts, name, lead=f"{lead}:" if colon else "", tone=_PERIOD if lead else "bold")
+    shown = quoted_themes(themes, _TITLE_CHARS) if colon else quoted(themes or lead, starts_line=True)
+    return Listed(shown, facts, name, lead=f"{lead}:" if colon else "", tone=_PERIOD if lead else "bold")
 
 
 def bullet_entry(bullet: Bullet, *, gripped: bool = True) -> Listed:
     grip = short_grip_id(parse_grip_id(bullet.grip_ids[0])[1]) if gripped and bullet.grip_ids else ""
     label = bullet.kind.label
     tone = _TONES.get(bullet.kind, "cyan")
-    return Listed(bullet.text, id=grip, lead=f"{label}:" if label else "", tone=tone, point=True)
+    return Listed(quoted(bullet.text), id=grip, lead=f"{label}:" if label else "", tone=tone, point=True)
 
 
 def hit_entry(answers: Answers, hit: Hit, title: str = "", *, several: bool = False) -> Listed:
     """A hit: its words or its title, when and where that was, then what else belongs to it."""
     when, session = (
         answers.renderer.moment(hit.start_ms),
-        f"s:{short_session(hit.session_id)}" if hit.session_id else "",
+        f"s:{quoted_name(short_session(hit.session_id))}" if hit.session_id else "",
     )
-    facts = [fact for fact in (when, title, hit.project if several else "", hit.author, session) if fact]
+    facts = [fact for fact in (when, quoted(title), hit.project if several else "", hit.author, session) if fact]
     if not hit.role:
         points = [line.removeprefix("- ") for line in hit.passage.text.splitlines()]
-        return Listed(hit.title, facts, hit.short_id or hit.id, [Listed(point, point=True) for point in points])
+        return Listed(
+            quoted_title(hit.title, _TITLE_CHARS, is_period=hit.kind != "segment", starts_line=True),
+            facts,
+            hit.short_id or hit.id,
+            [Listed(point, point=True) for point in points],
+        )
     lines = [_said(line) for line in hit.lines]
     if hit.contradicted:
         lines.append(replace(_said(hit.contradicted), lead="but later:", tone="red"))
@@ -163,7 +183,7 @@ def hit_entry(answers: Answers, hit: Hit, title: str = "", *, several: bool = Fa
 def _said(hit: Hit) -> Listed:
     """Something that was said, by whom, and the grip that opens it."""
     grip = short_grip_id(parse_ulid(hit.event_ids[0])[1])
-    return Listed(hit.passage.window(_PASSAGE), id=grip, lead=f"{hit.role}:", tone="bold cyan", point=True)
+    return Listed(quoted(hit.passage.window(_PASSAGE)), id=grip, lead=f"{hit.role}:", tone="bold cyan", point=True)
 
 
 @from_one_moment
@@ -271,11 +291,11 @@ async def _draw_grip(answers: Answers, opened: OpenedGrip, scope: Scope) -> int:
     """The words within their conversation, in order of time, beneath the title of their segment."""
     record, cited = opened.record, opened.record.cited
     if cited is None or opened.state == "gone":
-        return terminal.show(f"These words are gone from their message. They were: {record.excerpt}")
+        return terminal.show(f"These words are gone from their message. They were: {quoted(record.excerpt)}")
     found = await node_of(answers.reader, cited.project, parse_node_id(record.node_id)[0]) if record.node_id else None
     stands = "the exact words" if opened.state == "exact" else "the words have moved within their message"
     stands += altered(cited.text[opened.start : opened.end])
-    facts = [answers.renderer.moment(cited.timestamp_ms), stands, f"s:{short_session(cited.session_id)}"]
+    facts = [answers.renderer.moment(cited.timestamp_ms), stands, f"s:{quoted_name(short_session(cited.session_id))}"]
     head = Listed("Not in the summaries yet", facts, record.grip_id)
     if found:
         head = replace(node_entry(found, scope), facts=facts)
@@ -288,8 +308,8 @@ async def _draw_grip(answers: Answers, opened: OpenedGrip, scope: Scope) -> int:
     if len(words) > _WORDS:
         words = f"{words[:_WORDS]}… (`mcp-memory grip ID --json` has all of it)"
     said = f"[{cited.role} {answers.renderer.clock(cited.timestamp_ms)}]{lines.mark(cited)}"
-    quoted = [f"> {line}" for line in words.splitlines() if line.strip()]
-    return terminal.show(head, "", *led, said, *quoted, *rest)
+    lines_said = [f"> {line}" for line in unposed_ids(clean(words)).splitlines() if line.strip()]
+    return terminal.show(head, "", *led, said, *lines_said, *rest)
 
 
 async def titles_of(reader: ReadStore, hits: Sequence[Hit]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from mcp_memory import config
 from mcp_memory.app import App
 from mcp_memory.domain.events import Event, parse_ulid
 from mcp_memory.domain.nodes import event_grip_id
+from mcp_memory.domain.quoting import quoted, quoted_name, unposed_ids
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import parse_node_id
 from mcp_memory.errors import MemoryFault, UsageError
@@ -83,8 +84,9 @@ def grip_of(hit: Hit) -> str:
 def citation(hit: Hit, answers: Answers) -> str:
     """The words, and who said them, when, in which session, and where they stand."""
     who = f"{hit.role or hit.kind}, {answers.renderer.moment(hit.start_ms)}"
-    session = f", session {safe(hit.session_id)}" if hit.session_id else ""
-    return f"“{safe(hit.passage.window(_CITED))}”\n— {who}{session}, project {safe(hit.project)}, {grip_of(hit)}"
+    session = f", session {quoted_name(hit.session_id)}" if hit.session_id else ""
+    words = unposed_ids(safe(hit.passage.window(_CITED)))
+    return f"“{words}”\n— {who}{session}, project {safe(hit.project)}, {grip_of(hit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Picker:
         except MemoryFault as error:
             return Conversation(safe(error.typed))
         record = opened.record
-        place = f"{safe(hit.project)} · session {safe(hit.session_id or '')}"
+        place = f"{safe(hit.project)} · session {quoted_name(hit.session_id or '')}"
         start = max(0, hit.passage.place - _LEAD)
         words = "…" * (start > 0) + clean(record.cited.text[start : start + _WHOLE]).strip() if record.cited else ""
         return Conversation(
@@ -216,7 +218,7 @@ class Picker:
         lines: StyleAndTextTuples = []
         for at, hit in enumerate(self.hits):
             head = f"{self.answers.renderer.moment(hit.start_ms)[:10]} {hit.role:<9} "
-            words = safe(hit.passage.window(max(20, width - len(head) - 4)))
+            words = quoted(hit.passage.window(max(20, width - len(head) - 4)))
             if at == self.at:
                 lines.append(("class:chosen", f"▸ {head}{words}"))
             else:

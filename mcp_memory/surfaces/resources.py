@@ -38,6 +38,8 @@ _AROUND = 5
 EXAMINED_SECONDS = 60.0
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 
+#: Arguments whose values memory makes itself; others are stored names and words.
+_OWN_VALUES = frozenset({"node_id", "grip_id", "when"})
 #: Every resource and every prompt, by its name; its arguments, after the `Shelf`, are those in the address, or what the
 #: user fills in.
 RESOURCES: Declared = {}
@@ -178,6 +180,7 @@ def publish(server: MCPServer[Any], memory: Memory) -> None:
         if argument.name not in known:
             wrong = f"There is no argument {argument.name[:40]!r} here. Known: {known or 'none'}."
             raise MCPError(types.INVALID_PARAMS, wrong)
+        from mcp_memory.domain.quoting import quoted
         from mcp_memory.domain.text import safe
         from mcp_memory.navigate.completions import MOST
         from mcp_memory.navigate.completions import complete as completed
@@ -188,5 +191,7 @@ def publish(server: MCPServer[Any], memory: Memory) -> None:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         # What holds characters that answers leave out could not be passed on as it is shown.
         values = [value for value in found if safe(value) == value]
+        if argument.name not in _OWN_VALUES:
+            values = [value for value in values if quoted(value) == value]
         more = len(values) > MOST
         return types.Completion(values=values[:MOST], total=None if more else len(values), has_more=more)

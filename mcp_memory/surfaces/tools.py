@@ -33,7 +33,9 @@ _CURSOR_TOKENS = 11
 _FOOT = re.compile(r"\[\d+ tokens · next: (.*)\]")
 #: From this version on a question to the user is the result of a call, before it a request of the server's own.
 _ASKS_BY_RESULT = "2026-07-28"
-_ERASE = "erase"
+_ERASE, _PIN = "erase", "pin"
+#: Characters of a note in the question whether to pin it, and of the name of a client.
+_NOTE_CHARS, _CLIENT_CHARS = 1_000, 40
 #: Nothing to fill in: to accept is to agree.
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -75,7 +77,8 @@ Since = Annotated[str | None, Field(description="a snapshot from an earlier answ
 Session = Annotated[str, Field(description="a session's id, as expand_grip and get_node show it")]
 MaybeGrip = Annotated[str | None, Field(description="the grip of a hit: its whole event is erased")]
 MaybeSession = Annotated[str | None, Field(description="a whole session is erased")]
-Match = Annotated[str | None, Field(description="every event that holds this text is erased")]
+Match = Annotated[str | None, Field(description="every event that holds this text as whole words is erased")]
+Part = Annotated[bool, Field(description="match also inside of longer words")]
 Confirm = Annotated[bool, Field(description="true only after the user has agreed")]
 
 #: Every tool by its name, in the order in which clients list them; its arguments, after the `Tools`, are the agent's.
@@ -262,15 +265,39 @@ class Tools:
         return await self.answer(budget_tokens, page)
 
     @tool("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
-    async def remember(self, text: Text, kind: NoteKind = "note", pin: Pin = False, project: Project = None) -> str:
-        """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
+    async def remember(
+        self, ctx: Context[None, Any], text: Text, kind: NoteKind = "note", pin: Pin = False, project: Project = None
+    ) -> str | InputRequiredResult:
+        """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered.
+
+        It is shown as yours. With pin the user is asked through the client; where that cannot be, the user pins it."""
         app = await self.memory.app()
         if project:
             await app.answers.scope(project)
-        event = await app.remember(text, pin, project, kind)
+        from mcp_memory.domain.text import one_line, safe
+
+        consent = None
+        if pin and text.strip():
+            question = f"Show this agent's note at the start of every session: “{one_line(safe(text), _NOTE_CHARS)}”?"
+            consent = await _agreement(ctx, question, _PIN)
+            if isinstance(consent, InputRequiredResult):
+                return consent
+        told = ctx.session.client_params
+        agent = safe(told.client_info.name, _CLIENT_CHARS) if told else ""
+        is_pinned, asked = consent == "accept", consent == "unasked"
+        event = await app.remember(text, is_pinned, project, kind, agent=agent, pin_asked=asked)
         app.pipeline.wake.set()
-        shown = " It is shown at the start of every session." if pin else ""
         grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
+        shown = ""
+        if is_pinned:
+            shown = " It is shown at the start of every session."
+        elif asked:
+            shown = (
+                " It is not pinned, since this client cannot ask the user; the user can do it in the viewer or with "
+                f"`mcp-memory remember --pin {grip_id}`."
+            )
+        elif consent is not None:
+            shown = " The user did not agree to pin it. Do not ask again unless the user does."
         return f"Remembered in project {event.project} as {grip_id}; teleport finds it from now on.{shown}"
 
     @tool("Erase", "delete something from memory for good", writes=True, destroys=True)
@@ -280,6 +307,7 @@ class Tools:
         grip_id: MaybeGrip = None,
         session_id: MaybeSession = None,
         match: Match = None,
+        part: Part = False,
         confirm: Confirm = False,
     ) -> str | InputRequiredResult:
         """Erase something for good, when the user asks for it: one event, a session, or all that holds a text.
@@ -287,14 +315,18 @@ class Tools:
         Without confirm it only says how much would go. With confirm=true the user is asked through the client before
         anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
         app = await self.memory.app()
-        from mcp_memory.surfaces.forget_command import carry_out, request_of_agent
+        from mcp_memory.surfaces.forget_command import carry_out, preview_of, request_of_agent
 
-        request, what = await request_of_agent(app, grip_id, session_id, match)
+        request, what = await request_of_agent(app, grip_id, session_id, match, part)
         found = await carry_out(app, request, dry_run=True)
         size = str(found)
-        if not confirm:
-            return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
-        answer = await _agreement(ctx, f"Erase {size} from memory for good: {what}?")
+        if not confirm or not found.anything:
+            shown = (await preview_of(app, request, found, "part=true")).rendered()
+            if not found.anything:
+                return "\n".join(["Nothing was erased.", *shown])
+            would = f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
+            return "\n".join([would, *shown])
+        answer = await _agreement(ctx, f"Erase {size} from memory for good: {what}?", _ERASE)
         if isinstance(answer, InputRequiredResult):
             return answer
         if answer == "unasked" and not grip_id:
@@ -312,23 +344,24 @@ class Tools:
 
 
 async def _agreement(
-    ctx: Context[None, Any], question: str
+    ctx: Context[None, Any], question: str, name: str
 ) -> Literal["accept", "decline", "cancel", "unasked"] | InputRequiredResult:
     """What the user says to a question, in the way of the client's protocol; "unasked" if the client cannot ask.
 
     From 2026-07-28 on the question is the answer to the call, which the client repeats with what the user said. It
-    counts only for the very question that was shown: what would be erased may have grown meanwhile.
+    counts only for the very question that was shown: what would be erased may have grown meanwhile. `name` is what the
+    answer is known by.
     """
     able = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
     if able is None or (able.form is None and able.url is not None):
         return "unasked"
     if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
         state = hashlib.sha256(question.encode()).hexdigest()
-        answer = (ctx.input_responses or {}).get(_ERASE)
+        answer = (ctx.input_responses or {}).get(name)
         if isinstance(answer, ElicitResult) and ctx.request_state == state:
             return answer.action
         params = ElicitRequestFormParams(message=question, requested_schema=_YES_OR_NO)
-        return InputRequiredResult(input_requests={_ERASE: ElicitRequest(params=params)}, request_state=state)
+        return InputRequiredResult(input_requests={name: ElicitRequest(params=params)}, request_state=state)
     if not ctx.session.can_send_request:
         return "unasked"
     answered: ElicitResult = await ctx.session.elicit_form(question, _YES_OR_NO, ctx.request_id)

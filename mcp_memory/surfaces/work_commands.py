@@ -14,6 +14,7 @@ from typing import Any
 from mcp_memory.domain.events import short_session
 from mcp_memory.domain.inventory import SessionInfo
 from mcp_memory.domain.nodes import Kind, NodeQuery
+from mcp_memory.domain.quoting import quoted, quoted_name
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError, did_you_mean
 from mcp_memory.navigate.answers import Answers
@@ -116,7 +117,9 @@ def _card_entry(answers: Answers, card: SessionInfo, *, several: bool, beside: S
     ]
     told = card.outcome if not (beside and card.outcome.startswith(_OPEN_LABEL)) else ""
     below = [Listed(told, lead="→", tone="cyan")] if told else []
-    return Listed(card.title, facts, f"s:{short_session(card.session_id)}", below)
+    return Listed(
+        quoted(card.title, starts_line=True), facts, f"s:{quoted_name(short_session(card.session_id))}", below
+    )
 
 
 def _card_shape(card: SessionInfo) -> dict[str, Any]:

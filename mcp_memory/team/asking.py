@@ -6,12 +6,10 @@ and what others did there since one's own last session, for the brief that the n
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,65 +20,23 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import parse_grip_id
 from mcp_memory.domain.people import ProjectName, TeamReply, valid_name
+from mcp_memory.domain.quoting import quoted_behind_label
 from mcp_memory.domain.text import REDACTED, safe
-from mcp_memory.domain.toc import TEAM
 from mcp_memory.errors import MemoryFault, TeamFault, TeamRefused
 from mcp_memory.store.port import Clock, Store
-from mcp_memory.team.account import TeamAccount, write_private
+from mcp_memory.team.account import TeamAccount
 from mcp_memory.team.client import PATIENCE_SECONDS, TeamClient
+from mcp_memory.team.known import TeamKnown, drop_outdated_news
 
 logger = logging.getLogger(__name__)
 
 #: For how long it is taken for known which projects the team has; a project that is not among them is asked for sooner.
 KNOWN_MS, ASKED_AGAIN_MS = 600_000, 60_000
-#: How often news are fetched, of how many projects, from how far back; and how many lines of them a brief has.
-NEWS_SECONDS, _PROJECTS, _NEWS_MS, _NEWS, _LINE = 600.0, 10, 14 * 86_400_000, 2, 220
-_MOST_BYTES = 2_000_000
+#: How often news are fetched, of how many projects, from how far back; and how many lines of them are kept.
+NEWS_SECONDS, _PROJECTS, _NEWS_MS, _NEWS = 600.0, 10, 14 * 86_400_000, 2
 _SILENT = "The team's memory did not answer, so this is from your own alone."
 _NOTHING_LEFT = "The team was not asked: all of the question is private, so this is from your own memory alone."
 _REFUSED = "The team's server does not accept your token any more, so this is from your own memory alone."
-
-
-@dataclass(slots=True)
-class TeamKnown:
-    """What is known of the team between two questions: its projects by slug and remote, and what is new in them."""
-
-    server: str = ""
-    asked_ms: int = 0
-    projects: list[dict[str, str]] = field(default_factory=list)
-    news_ms: int = 0
-    #: By the project's name here: when, and the line.
-    news: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, settings: Settings) -> TeamKnown:
-        path = settings.team_known
-        with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-            told = json.loads(path.read_bytes()[:_MOST_BYTES])
-            projects = [{"slug": str(one["slug"]), "remote": str(one["remote"])} for one in told["projects"]]
-            news = {
-                str(slug): [(int(at), str(line)) for at, line in lines] for slug, lines in dict(told["news"]).items()
-            }
-            return cls(str(told["server"]), int(told["asked_ms"]), projects, int(told["news_ms"]), news)
-        return cls()
-
-    def save(self, settings: Settings) -> None:
-        write_private(settings.team_known, asdict(self))
-
-    def slug_of(self, project: ProjectName) -> str | None:
-        """The team's name of a project, if it has it: by the remote, else by the name where one has no remote."""
-        if project.remote:
-            found = next((one["slug"] for one in self.projects if one["remote"] == project.remote), None)
-            if found:
-                return found
-        name, theirs = project.name.removeprefix(TEAM), {one["slug"]: one["remote"] for one in self.projects}
-        return name if name in theirs and not (project.remote and theirs[name]) else None
-
-
-def news_of(settings: Settings, slug: str, since_ms: int) -> list[str]:
-    """What others did in a project after a time, as it was last fetched: lines for a brief, which are data."""
-    lines = TeamKnown.load(settings).news.get(slug, [])
-    return [safe(line, _LINE) for at_ms, line in lines if at_ms > since_ms][:_NEWS]
 
 
 def redacted(value: Any) -> Any:
@@ -117,7 +73,10 @@ class AskedTeam:
     def __init__(self, account: TeamAccount, settings: Settings, client: TeamClient | None = None) -> None:
         self._account, self._settings = account, settings
         self._client = client or TeamClient(account)
+        self._client.heed_erasure = self._heed
         self._known: TeamKnown | None = None
+        #: An earlier version kept news in the briefs themselves, which are then written anew.
+        self._has_old_briefs = False
         self._seconds = settings.team.timeout_ms / 1000
 
     @property
@@ -151,6 +110,13 @@ class AskedTeam:
         with anyio.move_on_after(1, shield=True):
             await self._client.close()
 
+    def _heed(self, mark: str) -> None:
+        """Drop news at once that the server may have erased."""
+        drop_outdated_news(self._settings, self._account.url, mark)
+        if self._known and self._known.mark != mark:
+            self._known.drop_news()
+            self._known.mark = mark
+
     # which projects the team has
 
     async def _slug(self, project: ProjectName, ends: float) -> str | None:
@@ -164,6 +130,7 @@ class AskedTeam:
         """What is known of the team, asked for anew if that is older; where it cannot be, what was known before."""
         if self._known is None:
             known = await anyio.to_thread.run_sync(TeamKnown.load, self._settings)
+            self._has_old_briefs = bool(known.server) and not known.mark
             self._known = known if known.server == self._account.url else TeamKnown(self._account.url)
         known = self._known
         if not 0 <= _now_ms() - known.asked_ms < age_ms:
@@ -186,7 +153,10 @@ class AskedTeam:
         known.asked_ms = _now_ms()
         # Another server of this machine may have fetched news meanwhile, or someone have erased them.
         kept = await anyio.to_thread.run_sync(TeamKnown.load, self._settings)
-        known.news_ms, known.news = (kept.news_ms, kept.news) if kept.server == known.server else (0, {})
+        known.drop_news()
+        if kept.server == known.server and kept.mark == self._client.erasure:
+            known.news_ms, known.news = kept.news_ms, kept.news
+        known.mark = self._client.erasure
         await self._keep(known)
 
     async def _keep(self, known: TeamKnown) -> None:
@@ -217,8 +187,9 @@ class AskedTeam:
         known = await self._fresh(KNOWN_MS, time.monotonic() + PATIENCE_SECONDS)
         kept = await anyio.to_thread.run_sync(TeamKnown.load, self._settings)
         if kept.server == known.server and 0 <= _now_ms() - kept.news_ms < NEWS_SECONDS * 900:
-            known.news_ms, known.news = kept.news_ms, kept.news
+            known.news_ms, known.news, known.mark = kept.news_ms, kept.news, kept.mark
             return
+        before, marks = known.news, set[str]()
         remotes, news = await store.remotes(), dict[str, list[tuple[int, str]]]()
         theirs = [slug for slug in await store.slugs() if known.slug_of(ProjectName(remotes.get(slug, ""), slug))]
         last = {slug: await store.events(EventQuery(slug, last=1)) for slug in theirs}
@@ -228,10 +199,16 @@ class AskedTeam:
             name = {"remote": remotes.get(slug, ""), "name": known.slug_of(ProjectName(remotes.get(slug, ""), slug))}
             question = {"tool": "news", "arguments": {"since_ms": since}, "project": name}
             told = (await self._client.post("/team/ask", question)).get("lines")
+            marks.add(self._client.erasure)
             if lines := _lines(told if isinstance(told, list) else []):
                 news[slug] = lines
-        changed = [slug for slug in {*news, *known.news} if news.get(slug) != known.news.get(slug)]
-        known.news, known.news_ms = news, _now_ms()
+        changed = [slug for slug in {*news, *before} if news.get(slug) != before.get(slug)]
+        if self._has_old_briefs:
+            changed, self._has_old_briefs = await store.slugs(), False
+        if marks <= {known.mark}:
+            known.news, known.news_ms = news, _now_ms()
+        else:  # something was erased meanwhile, perhaps some of these; they are asked for again
+            known.drop_news()
         await self._keep(known)
         for slug in changed:
             await store.renew_brief(slug)
@@ -245,7 +222,8 @@ def _lines(told: Sequence[object]) -> list[tuple[int, str]]:
             assert isinstance(one, dict)
             when, grip = datetime.fromisoformat(str(one["time"])), str(one["grip_id"])
             parse_grip_id(grip)
-            line = f"{valid_name(str(one['author']))}, {when.date()}: {safe(str(one['text'])[:2_000], 160)} {grip}"
+            words = quoted_behind_label(safe(str(one["text"])[:2_000]), 160)
+            line = f"{valid_name(str(one['author']))}, {when.date()}: {words} {grip}"
             found.append((round(when.timestamp() * 1000), line))
         except (AssertionError, KeyError, ValueError, OverflowError, MemoryFault):
             continue

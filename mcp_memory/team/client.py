@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 30.0
 #: No answer of a team's server is longer.
 MOST_BYTES = 8_000_000
-_SHOWN_CHARS = 300
+_SHOWN_CHARS, _MARK_CHARS = 300, 64
 _OWN_AUTHORITY = (
     "If your team has an authority of its own, add it to those of this machine, or name its file in SSL_CERT_FILE."
 )
@@ -34,6 +34,9 @@ class TeamClient:
     def __init__(self, account: TeamAccount, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.account = account
         self._transport = transport
+        #: The server's mark of what was erased, as of the last answer; and who is told it, in a worker thread.
+        self.erasure = ""
+        self.heed_erasure: Callable[[str], None] = lambda mark: None
         self._http: httpx2.AsyncClient | None = None
         self._connecting = Lock()
 
@@ -79,7 +82,14 @@ class TeamClient:
             if "CERTIFICATE_VERIFY_FAILED" in why:
                 why += f". {_OWN_AUTHORITY}"
             raise TeamUnreachable(f"{self.account.url} cannot be reached: {why}") from None
-        return self._answer(response.status_code, response.headers, data)
+        try:
+            answer = self._answer(response.status_code, response.headers, data)
+        except TeamRefused:  # who may not read there any more keeps nothing that was read there
+            await to_thread.run_sync(self.heed_erasure, "")
+            raise
+        self.erasure = str(answer.pop("erasure", ""))[:_MARK_CHARS]
+        await to_thread.run_sync(self.heed_erasure, self.erasure)
+        return answer
 
     def _connect(self) -> httpx2.AsyncClient:
         """A client that verifies TLS, by SSL_CERT_FILE or the system's authorities, and follows no redirect."""

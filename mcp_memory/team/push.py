@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import anyio
@@ -35,6 +36,7 @@ from mcp_memory.errors import (
 from mcp_memory.store.port import Store
 from mcp_memory.team.account import FILE, PushState, TeamAccount
 from mcp_memory.team.client import TeamClient
+from mcp_memory.team.known import drop_outdated_news
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,7 @@ class Pusher:
         if not await self._lease.acquire():
             raise LeaseLost("Another process is sending what is shared; it goes on with what waits.")
         client, pushed = self._connect(account), Pushed()
+        client.heed_erasure = partial(drop_outdated_news, self._settings, account.url)
         try:
             async with self._lease.kept():
                 while await self._withdraw(client, pushed, patience) or (

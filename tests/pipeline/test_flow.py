@@ -176,11 +176,11 @@ async def test_an_open_segment_waits_for_quiet_and_closes_after_the_gap(tmp_path
 
 async def test_events_of_a_time_to_come_reach_the_tree_now(tmp_path: Path) -> None:
     async with memory(tmp_path, StoppedClock("2026-11-16T12:00:00Z")) as app:
-        await learn(app, conversation("2027-01-01"))
+        await learn(app, conversation("2026-11-18"))
         nodes = {node.level: node for node in await all_nodes(app)}
         assert not await app.pipeline.waits()
-    assert nodes[Level.DAY].ref.key == "2027-01-01"
-    assert nodes[Level.WEEK].ref.key == "2026-W53"
+    assert nodes[Level.DAY].ref.key == "2026-11-18"
+    assert nodes[Level.WEEK].ref.key == "2026-W47"
 
 
 async def test_a_session_end_closes_the_segment_at_once(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from mcp_memory.store.sql.moving import LEFT_OUT, OF_A_SERVER, WORKED_OUT, Copie
 from mcp_memory.store.sqlite.migrations import latest
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.store.sqlite.tables import FileTables
-from tests.postgres import new_database, shared_server
+from tests.postgres import files_holding, new_database, shared_server
 from tests.store.engines import LATER, add, build, said, talk, texts
 from tests.store.sqlite.test_upgrade import rows, stored, tables
 from tests.support import REPO
@@ -143,10 +143,12 @@ async def test_a_move_after_a_forget_takes_the_words_off_the_server(tmp_path: Pa
         await build(store)
         copy(path, url)
         assert "event" in words_on(url, "walrus")
+        assert "event_2026q1" in files_holding(url, "walrus")
         await store.forget(ForgetRequest(match="walrus"), dry_run=False)
         await build(store)
     copy(path, url)
     assert words_on(url, "walrus") == []
+    assert files_holding(url, "walrus") == set()
     async with PostgresStore.open(url) as server:
         assert await texts(server, EventQuery()) == [event.text for event in talk()]
 

@@ -8,12 +8,10 @@ import threading
 import anyio
 import pytest
 
-from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.sql.database import Transaction
 from tests.postgres import new_database
-from tests.store.engines import add, said
 
 pytestmark = pytest.mark.anyio
 
@@ -33,18 +31,6 @@ async def test_of_two_that_write_the_same_the_second_finds_it_written() -> None:
         tasks.start_soon(store.database.write, write)
         tasks.start_soon(store.database.write, write)
     assert looks == [0, 0, 1]
-
-
-async def test_nothing_that_was_forgotten_is_left_in_what_plans_are_made_by() -> None:
-    samples = "SELECT count(*) FROM pg_stats WHERE concat(most_common_vals, histogram_bounds) LIKE '%walrus%'"
-    async with PostgresStore.open(new_database()) as store:
-        await add(store, *[said(f"The walrus says {number}.", number) for number in range(9)])
-        await add(store, said("The seal says nothing.", 99, session="s2"))
-        await store.database.run_alone("ANALYZE")
-        assert await store.database.value(samples)
-        await store.forget(ForgetRequest(match="walrus"), dry_run=False)
-        assert await store.scrub() == ""
-        assert await store.database.value(samples) == 0
 
 
 async def test_a_text_is_found_as_it_is_in_a_file() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp_memory.domain.events import Event, EventType, Intake
 from mcp_memory.domain.people import Viewer
 from mcp_memory.domain.terms import Within, terms_of
-from mcp_memory.store.postgres import reindexing
+from mcp_memory.store.postgres import migrations, reindexing
 from mcp_memory.store.postgres.database import Link
 from mcp_memory.store.postgres.index import PostgresIndex
 from mcp_memory.store.postgres.matching import Visible
@@ -19,7 +19,7 @@ from mcp_memory.store.postgres.store import PostgresStore
 from mcp_memory.store.postgres.translation import by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import Transaction
 from tests.postgres import new_database
-from tests.store.engines import build, said, without_tombstone_keys
+from tests.store.engines import build, said
 
 pytestmark = pytest.mark.anyio
 
@@ -169,8 +169,7 @@ async def test_documents_stemmed_by_an_earlier_rule_are_indexed_again_in_portion
         tx.run("UPDATE search SET terms = $$'straße':1 'walrus':2$$::tsvector")
         tx.run("INSERT INTO frequency (word, documents, spoken) VALUES ('straße', 9, 9)")
         tx.run("INSERT INTO meta (key, value) VALUES ('counted', '5')")
-        without_tombstone_keys(tx._connection)
-        tx.run("DELETE FROM migration WHERE number >= (SELECT number FROM migration WHERE name LIKE '%stems%')")
+        tx.run(next(text for _, name, text in migrations.steps() if "stems" in name))
 
     async with PostgresStore.open(url) as store:
         for number in range(5):

@@ -41,7 +41,7 @@ SHUT = {
     ),
     *("llm_answer", "llm_attempt", "llm_call", "llm_state"),
     "failure",
-    *("shared_project", "shared_session", "to_push", "to_withdraw"),
+    *("shared_project", "shared_session", "to_push", "to_withdraw", "to_rewrite", "team_erasure"),
 }
 
 

@@ -61,3 +61,16 @@ def test_marks_of_redaction_are_no_keywords() -> None:
     found = summarize_segment(conversation(("user", said), ("tool", ran)), []).keywords
     assert "exporter" in found
     assert not [word for word in found if "redacted" in word or "github-token" in word]
+
+
+def test_options_in_what_a_tool_gave_back_are_no_keywords_of_the_day() -> None:
+    given = "error: unknown option (--frobnicate-index), see [--purge-cache] or '--skip-verify'\nexit code 2"
+    events = conversation(
+        ("user", "Please run the migration of the ledger."),
+        ("tool", f"Bash: migrate --dry-ledger\n{given}"),
+        ("tool", given),
+        ("user", f"It says\n```\n{given}\n```\nWhat about the `--keep-going` option of the ledger?"),
+    )
+    found = " ".join(summarize_segment(events, []).keywords)
+    assert not any(option in found for option in ("frobnicate", "purge-cache", "skip-verify", "dry-ledger"))
+    assert "--keep-going" in found

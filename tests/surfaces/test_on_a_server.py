@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from mcp_memory.capture.inbox import Row, append
@@ -73,6 +74,22 @@ def test_every_command_works_on_a_memory_on_a_server(shell: Shell) -> None:
     again = shell.json("import", "history.jsonl", "--client", "jsonl")
     assert again["events_new"] == 0
     assert not (shell.home / "memory.db").exists()
+
+
+def test_forget_is_not_called_complete_before_the_tables_are_rewritten(shell: Shell) -> None:
+    tell(shell)
+    done = shell.json("forget", "--session", "s2", "--yes")
+    assert (done["scrubbed"], done["unscrubbed"]) == (True, "")
+    assert "write-ahead log" in done["unreached"]
+    with psycopg.connect(url_of(shell)) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM mcp_memory.event")
+        done = shell.json("forget", "--session", "s1", "--yes")
+        assert not done["scrubbed"]
+        assert "still reads an earlier state" in done["unscrubbed"]
+        assert whats(shell) == ["what was forgotten is still in the server's files"]
+    assert "rewritten by a running `mcp-memory serve`" in shell.run("doctor").stdout
+    assert "what was forgotten is still in the server's files" in shell.run("status").stdout
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,9 @@ async def test_other_projects_are_reached_by_name(settings: Settings) -> None:
 
 async def test_a_note_can_be_found_and_opened_at_once(settings: Settings) -> None:
     async with connected(settings) as client:
-        answer = await ask(client, "remember", text="Releases of the quokka service wait for Thursday.", pin=True)
+        answer = await ask(client, "remember", text="Releases of the quokka service wait for Thursday.")
         grip = GRIP.search(answer)
         assert grip
-        assert "every session" in answer
         assert "quokka" in await ask(client, "expand_grip", grip_id=grip[0])
         assert grip[0] in await ask(client, "teleport", query="quokka")
 
@@ -108,7 +107,7 @@ async def follow(client: Client, tool: str, pattern: str, **arguments: Any) -> l
 
 async def test_a_cursor_leads_through_all_children_of_a_node(settings: Settings) -> None:
     async with connected(settings) as client:
-        arguments = {"node_id": "toc:month:2026-10", "pattern": r"^> .* · (toc:week:\S+)"}
+        arguments = {"node_id": "toc:month:2026-10", "pattern": r"^> (toc:week:\S+)"}
         everything = await follow(client, "get_node", **arguments, budget_tokens=2_000)
         in_pages = await follow(client, "get_node", **arguments, budget_tokens=200)
         assert len(everything) >= 4
@@ -117,7 +116,7 @@ async def test_a_cursor_leads_through_all_children_of_a_node(settings: Settings)
 
 async def test_a_cursor_leads_through_a_time(settings: Settings) -> None:
     async with connected(settings) as client:
-        arguments = {"when": "October 2026", "pattern": r"^\w.* · (toc:week:\S+)"}
+        arguments = {"when": "October 2026", "pattern": r"^(toc:week:\S+)"}
         everything = await follow(client, "browse_time", **arguments, budget_tokens=5_000)
         in_pages = await follow(client, "browse_time", **arguments, budget_tokens=300)
         assert len(everything) >= 4

@@ -265,7 +265,7 @@ async def test_what_is_forgotten_here_is_forgotten_there_even_while_it_is_on_its
         assert await ada.pusher.push() == Pushed(withdrawn=1)
         async with desk.client("ada") as client:
             told = await client.post("/team/push", content=late, headers={"content-encoding": "gzip"})
-        assert told.json() == {"new": 0, "known": 1, "refused": []}
+        assert {"new": 0, "known": 1, "refused": []}.items() <= told.json().items()
         assert len(await there(desk)) == 2
 
 

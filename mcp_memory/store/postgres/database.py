@@ -29,7 +29,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from mcp_memory.domain.terms import Columns
 from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreUnreachable, UsageError
-from mcp_memory.store.postgres import frequencies, migrations
+from mcp_memory.store.postgres import frequencies, migrations, rewriting
 from mcp_memory.store.postgres.matching import index_rows
 from mcp_memory.store.postgres.translation import bound, by_keys, in_arrays, translated
 from mcp_memory.store.sql.database import (
@@ -93,6 +93,10 @@ _INDEX = """
         author = excluded.author, visibility = excluded.visibility, weight = excluded.weight,
         spoken = excluded.spoken, tool = excluded.tool, terms = excluded.terms
 """
+_READ_BY_TEAM = (
+    "SELECT DISTINCT s.project FROM event e JOIN session s ON s.id = e.session "
+    "WHERE e.visibility = 'team' AND e.id IN ({})"
+)
 _INDEX_NODES = partial(
     _INDEX.format,
     columns="v.doc, n.project, n.start_ms, n.end_ms, n.level, coalesce(s.author, ''), 'team'",
@@ -223,6 +227,23 @@ class PostgresTransaction(Transaction):
         key = self.tombstone_key()
         assert key is not None
         return key
+
+    def mark_team_erasure(self, events: Sequence[int], projects: Iterable[int] = ()) -> None:
+        found = set(projects)
+        for start in range(0, len(events), _TOGETHER):
+            part = events[start : start + _TOGETHER]
+            found |= {project for (project,) in self.fetch(_READ_BY_TEAM.format(marks(part)), part)}
+        rows = [(project, secrets.token_hex(8)) for project in sorted(found)]
+        known = "ON CONFLICT (project) DO UPDATE SET mark = excluded.mark"
+        self.insert("team_erasure (project, mark)", rows, known=known)
+
+    def clear_audit(self, is_meant: Callable[[str], bool]) -> None:
+        names = [name for (name,) in self.fetch("SELECT DISTINCT project FROM audit") if is_meant(name)]
+        if names:
+            self.run(f"UPDATE audit SET project = '' WHERE project IN ({marks(names)})", names)
+
+    def note_lost_rows(self) -> None:
+        rewriting.note_lost_rows(self)
 
 
 class PostgresReads(Reads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
@@ -13,8 +14,9 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.errors import UPDATE, Problem
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, configure, explain, shown
 from mcp_memory.store.postgres.migrations import latest, unfit, version_of
+from mcp_memory.store.postgres.rewriting import pending
 from mcp_memory.store.postgres.viewing import ROLE_OF
-from mcp_memory.store.sql.facts import HOOKED, LAST, SOURCES, Facts, differing, joined
+from mcp_memory.store.sql.facts import HOOKED, LAST, PINS_ASKED, SOURCES, Facts, differing, joined
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.tombstones import summary
@@ -117,8 +119,10 @@ class ServerDiagnosis:
             models={name: json.loads(value) for name, value in link.execute("SELECT name, value FROM llm_state")},
             revisions=dict(link.execute(REVISIONS).fetchall()),
             of_team=bool(link.execute(_OF_TEAM).fetchone()[0]),
+            pins_asked=tuple(link.execute(PINS_ASKED).fetchall()),
             failed=tuple(failed_work(link)),
             tombstones=summary(PostgresTransaction(link)),
+            to_rewrite=pending(connection, time.time_ns() // 1_000_000),
         )
         return self._joined(known)
 

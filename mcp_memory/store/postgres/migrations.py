@@ -161,6 +161,7 @@ def ensure_quarters(tx: Transaction, times: Iterable[int]) -> None:
             continue
         tx.run(f"CREATE TABLE {name} (LIKE event INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
         tx.run(f"ALTER TABLE event ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})")
+        tx.run(f"SELECT take_no_samples('{name}')")
         tx.run("INSERT INTO quarter (name, start_ms, end_ms) VALUES (?, ?, ?)", (name, start, end))
 
 

@@ -6,6 +6,8 @@ While it is being filled, keys between tables and the index of words are left of
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -17,10 +19,13 @@ from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy
 from mcp_memory.store.postgres import frequencies, migrations
 from mcp_memory.store.postgres.database import SCHEMA, Link, PostgresTransaction, shown, told
+from mcp_memory.store.postgres.rewriting import note_lost_rows, rewrite
 from mcp_memory.store.sql.database import LOGS, SET_FACT, Row
 from mcp_memory.store.sql.log import index_events
 from mcp_memory.store.sql.moving import Conflict, Difference, Table, plain
 from mcp_memory.store.sql.nodes import index_nodes
+
+logger = logging.getLogger(__name__)
 
 #: Only one copy at a time is made into a memory.
 MOVING = 7_265_021_003
@@ -180,6 +185,8 @@ class ServerTables:
                 )
                 delete = sql.SQL("DELETE FROM {} WHERE {}").format(sql.Identifier(table.name), where)
                 cursor.executemany(delete, [table.key_of(row) for row in difference.gone])
+                if difference.erases(table):
+                    note_lost_rows(self._transaction())
                 if table.name == "event":
                     of_time = table.columns.index("timestamp_ms")
                     migrations.ensure_quarters(self._transaction(), {row[of_time] for row in difference.new})
@@ -230,11 +237,11 @@ class ServerTables:
                 if sequence:
                     (last,) = self._run(f"SELECT coalesce(max(id), 0) FROM {table}").fetchall()[0]
                     self._run("SELECT setval(%s, %s, %s)", (sequence, max(last, 1), last > 0))
-            if marks := self.facts().get("erasures", "").split():
-                self._note("scrubbed", marks[-1])  # none of it is here
             self._run("DELETE FROM meta WHERE key = 'moving'")
             self._note("moved", mark)
         self._run("VACUUM (ANALYZE)")
+        if left := rewrite(self._connection, time.time_ns() // 1_000_000, background=True):
+            logger.info("What was forgotten during the move stays in the server's files for now: %s", left)
         while True:
             with self._connection.transaction():
                 if not frequencies.bring_on(self._transaction()):

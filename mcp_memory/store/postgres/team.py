@@ -49,6 +49,10 @@ _PROJECTS = """
         ) n WHERE n.root LIKE 'remote:%'
     ), 8), '') FROM project p ORDER BY p.slug
 """
+_ERASURE_MARKS = """
+    SELECT project, coalesce(e.mark, '') FROM unnest(projects_of(?)) readable (project)
+    LEFT JOIN team_erasure e USING (project) ORDER BY project
+"""
 _AUDIT = "SELECT at_ms, name, action, project, many, outcome FROM audit"
 
 
@@ -126,6 +130,10 @@ class TeamPart:
         result = await self._database.write(told)
         self.database.access_changes += 1
         return result
+
+    async def erasure_mark(self, name: str) -> str:
+        marks_of = await self._database.fetch(_ERASURE_MARKS, (name,))
+        return hashlib.sha256(repr(marks_of).encode()).hexdigest()[:32]
 
     def access_version(self) -> int:
         return self.database.access_changes

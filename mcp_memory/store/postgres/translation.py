@@ -31,6 +31,18 @@ _SPELLED = (
         re.compile(r"\bbefore WHERE role = 'user' LIMIT 1\b"),
         "before WHERE CASE role WHEN 'user' THEN 1 ELSE 0 END <> 0 LIMIT 1",
     ),
+    # There are no samples of names of lines, so PostgreSQL expects a list of them to match most events, and reads all.
+    # Looked up one after the other, each is found by the index. With the time beside it, the index on times might be
+    # taken, and all events of that time be read for each name.
+    (
+        re.compile(
+            rf"FROM event e INDEXED BY event_source (CROSS JOIN .*?) WHERE {re.escape(FIRST_SOURCE)} "
+            r"IN \(((?:\?,?)+)\) AND (e\.timestamp_ms BETWEEN \? AND \?)",
+            re.DOTALL,
+        ),
+        rf"FROM unnest(ARRAY[\2]::text[]) named (line) CROSS JOIN LATERAL (SELECT * FROM event e WHERE {FIRST_SOURCE} "
+        r"= named.line OFFSET 0) e \1 WHERE \3",
+    ),
     # The order of a join is advice to SQLite alone, as are the names of indexes.
     (re.compile(r"CROSS JOIN (\w+ \w+) ON\b"), r"JOIN \1 ON"),
     (re.compile(r" INDEXED BY \w+"), ""),

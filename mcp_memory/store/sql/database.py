@@ -127,6 +127,15 @@ class Transaction(ABC):
     def tidy_index(self) -> None:  # noqa: B027
         """Let nothing be left in the index of what was taken out of it."""
 
+    def note_lost_rows(self) -> None:  # noqa: B027
+        """Note from which tables this transaction has erased rows, where their files are rewritten later."""
+
+    def mark_team_erasure(self, events: Sequence[int], projects: Iterable[int] = ()) -> None:  # noqa: B027
+        """Let members know that something which they could read is erased: of these events, or in these projects."""
+
+    def clear_audit(self, is_meant: Callable[[str], bool]) -> None:  # noqa: B027
+        """Take the names of these projects out of the audit, where there is one."""
+
     def keep_counting(self, table: str) -> None:  # noqa: B027
         """Numbers of what is gone are not given again: marks of erasures name them."""
 
@@ -221,3 +230,4 @@ def note_erasure(tx: Transaction) -> None:
     """Leave a mark in the transaction that erases."""
     left = " ".join(value for (value,) in tx.fetch(ERASURES)).split()
     tx.run(SET_FACT, ("erasures", " ".join([*left, secrets.token_hex(6)][-_KEPT:])))
+    tx.note_lost_rows()

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp_memory.domain.events import ulid
+from mcp_memory.domain.events import PIN_ASKED, ulid
 from mcp_memory.domain.failures import RETRY, FailedWork, Pause, grouped_failures
+from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.records import digest
 from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import UPDATE, Problem
@@ -22,6 +23,8 @@ LATE_MS = 10 * MINUTE
 _AHEAD_MS = 10 * MINUTE
 #: After this many failures in a row the pipeline is stuck rather than unlucky.
 _AGAIN = 2
+#: How many notes that wait to be pinned are named.
+_MOST_PINS = 3
 _COMPACT = "mcp-memory compact"
 #: When each client was last heard of, and whether a hook ever told anything that is stored.
 LAST = """
@@ -29,6 +32,9 @@ LAST = """
     FROM session s GROUP BY 1
 """
 HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
+PINS_ASKED = (
+    f"SELECT timestamp_ms, key FROM event WHERE type = 'note' AND metadata LIKE '%\"{PIN_ASKED}\": true%' ORDER BY id"
+)
 #: Each source of a record, and what it says by now.
 SOURCES = """
     SELECT s.session_id, c.created_ms, c.key, e.id IS NULL, o.sha256, e.text
@@ -54,6 +60,8 @@ class Facts:
     unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Whether something was erased and has not been scrubbed from the file yet.
     unscrubbed: bool = False
+    #: Which tables of a server may still hold it, and when they are rewritten.
+    to_rewrite: str = ""
     #: What is kept about models, by name: why one was stopped, and how often it failed.
     models: dict[str, Any] = field(default_factory=dict)
     #: How many nodes are of which revision of the extractive summarizer.
@@ -62,6 +70,8 @@ class Facts:
     of_team: bool = False
     #: What the pipeline could not do and has set aside, and what keeps all of it from going on.
     failed: tuple[FailedWork, ...] = ()
+    #: The time and key of the notes that an agent wants pinned, to which the user has not agreed.
+    pins_asked: tuple[tuple[int, bytes], ...] = ()
     pause: Pause | None = None
     #: What is refused because it was forgotten.
     tombstones: Tombstones = Tombstones()
@@ -134,6 +144,19 @@ def unread_payloads(facts: Facts) -> list[Problem]:
     return problems
 
 
+def unanswered_pins(facts: Facts) -> list[Problem]:
+    """Return the notes that an agent wants shown at the start of every session, of which the user has to decide."""
+    notes = [grip_id(timestamp_ms, bytes(key)) for timestamp_ms, key in facts.pins_asked]
+    if not notes:
+        return []
+    what = (
+        f"{len(notes)} notes of agents wait to be pinned" if len(notes) > 1 else "a note of an agent waits to be pinned"
+    )
+    why = "Its client could not ask you whether to show it at the start of every session, so it is kept unpinned."
+    fix = " or ".join(f"mcp-memory remember --pin {name}" for name in notes[:_MOST_PINS])
+    return [Problem(what, why, f"{fix}; or pin, edit or forget it on the viewer's page of notes")]
+
+
 def flow(facts: Facts, now_ms: int) -> list[Problem]:
     """Whether what was captured is taken up, and whether its times can be true."""
     problems = []
@@ -162,6 +185,10 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         fix = "End programs that have the memory open and free some space, then: mcp-memory status"
         problems.append(Problem("what was forgotten is still in the file", why, fix))
     problems += _tombstone_problems(facts.tombstones, now_ms)
+    if facts.to_rewrite:
+        why = f"{facts.to_rewrite[:1].upper()}{facts.to_rewrite[1:]}."
+        fix = "End what it names, or leave it: a running mcp-memory serve rewrites the tables by itself"
+        problems.append(Problem("what was forgotten is still in the server's files", why, fix))
     for path, line, reason in facts.set_aside:
         if os.path.lexists(path):
             where = f" (line {line})" if line else ""

@@ -31,9 +31,19 @@ LEFT_OUT = {
     "quarter": "partitions are made as they are needed",
     "migration": "the schema is the engine's own",
     "secret": "the key of the tombstones is kept apart from them",
+    "to_rewrite": "the files are those of one server",
 }
 #: What only a server has. In a file there is no one who could ask.
-OF_A_SERVER = ("team_user", "team_token", "team_session", "team_member", "audit", "owner", "begun_project")
+OF_A_SERVER = (
+    "team_user",
+    "team_token",
+    "team_session",
+    "team_member",
+    "audit",
+    "owner",
+    "begun_project",
+    "team_erasure",
+)
 #: Columns that an engine keeps for itself, and works out from the others.
 WORKED_OUT = {"session": {"shared"}}
 #: Facts that are true of one place alone.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from mcp_memory.domain.events import KEY_BYTES, NOTES_CLIENT, Event, EventQuery, EventType
+from mcp_memory.domain.events import BY, BY_AGENT, KEY_BYTES, NOTES_CLIENT, Event, EventQuery, EventType
 from mcp_memory.domain.inventory import Counts
 from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.projects import ProjectInfo
@@ -48,6 +48,8 @@ _HAS_SESSIONS = f"""
           AND EXISTS (SELECT 1 FROM event e WHERE e.session = s.id)
     ) THEN 1 ELSE 0 END
 """
+_CLIENTS_OF = "SELECT client FROM session WHERE session_id = ? ORDER BY client"
+_BY_AGENT = f"CASE WHEN coalesce(CAST(json_extract(e.metadata, '$.{BY}') AS TEXT), '') = '{BY_AGENT}' THEN 1 ELSE 0 END"
 _CONTINUES = """
     SELECT o.session_id FROM continued c JOIN session o ON o.id = c.origin WHERE c.session_id = ?
     ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = o.id), o.id
@@ -159,6 +161,9 @@ class SqlReader(TurnPart, OverviewPart):
     async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
         rows = await self._reads.fetch(_SESSIONS, (beginning, beginning + "\U0010ffff", project, limit))
         return [name for (name,) in rows]
+
+    async def clients_of(self, session_id: str) -> list[str]:
+        return [client for (client,) in await self._reads.fetch(_CLIENTS_OF, (session_id,))]
 
     async def last_segment(self, session_id: str) -> tuple[str, NodeRef] | None:
         rows = await self._reads.fetch(_LAST_SEGMENT, (session_id,))
@@ -309,7 +314,9 @@ class SqlReader(TurnPart, OverviewPart):
         if query.at is not None:
             where("e.id <= ?", query.at.events)
         way = "" if query.last is None else "DESC"
-        sql += f" WHERE {' AND '.join(clauses)} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT ?"
+        # Of more pinned notes than are asked for, those of agents are left out first.
+        first = f"{_BY_AGENT}, " if query.pinned and query.last is not None else ""
+        sql += f" WHERE {' AND '.join(clauses)} ORDER BY {first}e.timestamp_ms {way}, e.id {way} LIMIT ?"
         rows = await self._reads.fetch(sql, (*values, LATEST if query.last is None else query.last))
         events = [event_of(row) for row in rows]
         return events if query.last is None else events[::-1]

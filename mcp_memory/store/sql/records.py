@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mcp_memory.domain.compaction import Turn
-from mcp_memory.domain.events import Event, EventType, event_key, ulid
+from mcp_memory.domain.events import IMPORT_CLIENT, NOTES_CLIENT, Event, EventType, event_key, ulid
 from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.nodes import THRESHOLDS, Depth
 from mcp_memory.domain.records import Account, ActionItem, Body, Compactions, Facets, Record, Rewrite, digest
@@ -17,10 +17,12 @@ from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.work import SET_STATE, check_lease
 
 LATEST = (1 << 63) - 1
-#: The session of a name; of clients that share it, the one heard of last.
+#: The session of a name; of clients that share it, the one heard of last. What an import without a client or a note
+#: tells under the name of a client's session comes after that.
 SESSION_NAMED = (
     "(SELECT id FROM session WHERE session_id = ? "
-    "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = session.id) DESC NULLS LAST LIMIT 1)"
+    f"ORDER BY CASE WHEN client IN ('{IMPORT_CLIENT}', '{NOTES_CLIENT}') THEN 1 ELSE 0 END, "
+    "(SELECT max(timestamp_ms) FROM event WHERE session = session.id) DESC NULLS LAST LIMIT 1)"
 )
 _COLUMNS = (
     "c.id, c.key, c.created_ms, c.depth, c.reason, c.summary, c.key_points, c.context, c.through_ms, c.through_event, "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any, TypeVar
 
-from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.events import PIN_ASKED, EventQuery
 from mcp_memory.domain.failures import Stage
 from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
@@ -205,7 +205,7 @@ def index_all(tx: Transaction) -> None:
 def _pin(tx: Transaction, key: bytes, pinned: bool) -> bool:
     rows = tx.fetch(_NOTE, (key,))
     for number, project, metadata in rows:
-        facts = {name: value for name, value in json.loads(metadata).items() if name != "pin"}
+        facts = {name: value for name, value in json.loads(metadata).items() if name not in ("pin", PIN_ASKED)}
         facts |= {"pin": True} if pinned else {}
         tx.run(_PIN, (json.dumps(facts, ensure_ascii=False), number))
         tx.run(_BRIEF_DUE, (project,))

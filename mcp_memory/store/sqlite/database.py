@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.domain.text import holds
 from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreReplaced, UsageError
 from mcp_memory.store.sql.database import (
@@ -311,7 +310,6 @@ def connect(path: Path, *, is_copy: bool = False) -> sqlite3.Connection:
     try:
         for pragma in pragmas:
             connection.execute(pragma)
-        connection.create_function("holds", 2, holds, deterministic=True)
     except BaseException:
         connection.close()
         raise

@@ -19,7 +19,18 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.terms import Standing
 from mcp_memory.domain.tombstones import Tombstones
 from mcp_memory.errors import UPDATE, Damage, Problem
-from mcp_memory.store.sql.facts import HOOKED, LAST, LATE_MS, MINUTE, PROCESS, SOURCES, Facts, differing, joined
+from mcp_memory.store.sql.facts import (
+    HOOKED,
+    LAST,
+    LATE_MS,
+    MINUTE,
+    PINS_ASKED,
+    PROCESS,
+    SOURCES,
+    Facts,
+    differing,
+    joined,
+)
 from mcp_memory.store.sql.failures import failed_work
 from mcp_memory.store.sql.projects import claim_of
 from mcp_memory.store.sql.tombstones import summary
@@ -254,6 +265,7 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
         unscrubbed=bool(connection.execute(DUE).fetchone()),
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
         revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
+        pins_asked=tuple(connection.execute(PINS_ASKED).fetchall()),
         failed=tuple(failed_work(connection)) if version_of(connection) >= _WITH_FAILURES else (),
         tombstones=summary(SqliteTransaction(connection)) if version_of(connection) >= KEYED else Tombstones(),
     )

@@ -158,6 +158,9 @@ class SqliteStore(IndexPart, SqlStore):
     async def scrub(self, wait_ms: int = 0) -> str:
         return await self.database.scrub(wait_ms)
 
+    def unreached(self) -> str:
+        return ""
+
     async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         def copy() -> None:
             with closing(sqlite3.connect(uri(self.database.path), uri=True)) as source:

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from mcp_memory.capture.inbox import named_ids
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
 from mcp_memory.domain.people import AuditRow
-from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import TEAM, Level, parse_node_id
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers
@@ -248,7 +247,7 @@ async def _news(app: App, asked: TeamQuestion) -> dict[str, Any]:
         {
             "author": node.author,
             "time": iso(node.end_ms),
-            "text": safe(bullet.shown, _LINE),
+            "text": bullet.quoted(_LINE),
             "grip_id": bullet.grip_ids[0],
         }
         for _, _, node, bullet in _spread(sorted(told, key=lambda each: each[:2]))

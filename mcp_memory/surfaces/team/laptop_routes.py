@@ -211,7 +211,9 @@ HANDLERS: dict[tuple[str, str], Handler] = {
 def table(memory: TeamMemory) -> list[BaseRoute]:
     async def answer(handler: Handler, request: Request) -> Response:
         try:
-            return JSONResponse(await handler(memory, request))
+            # Read first: what is erased while the question is answered changes the mark of the next answer.
+            mark = await (await memory.register()).erasure_mark(current().name)
+            return JSONResponse({**await handler(memory, request), "erasure": mark})
         except MemoryFault as error:
             status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 500)
             wait = {"retry-after": "5"} if status in (429, 503) else None

@@ -9,9 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mcp_memory.domain.events import Event, EventQuery, EventType
+from mcp_memory.domain.events import PIN_ASKED, Event, EventQuery, EventType
 from mcp_memory.domain.forget import ForgetRequest
-from mcp_memory.domain.nodes import NOTE_KINDS, Kind
+from mcp_memory.domain.nodes import NOTE_KINDS, Kind, note_author
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.surfaces.forget_command import (
     WAYS,
@@ -20,6 +20,7 @@ from mcp_memory.surfaces.forget_command import (
     erase_at_once,
     key_of,
     own_part,
+    preview_of,
     request_from,
 )
 from mcp_memory.surfaces.web import views
@@ -90,7 +91,15 @@ async def _notes_page(
 
 def _note(event: Event) -> Data:
     kind = str(event.metadata.get("kind", Kind.NOTE))
-    return views.said(event) | {"kind": kind, "text": event.text, "project": event.project}
+    by = note_author(event).strip(" ()")
+    asked = bool(event.metadata.get(PIN_ASKED))
+    return views.said(event) | {
+        "kind": kind,
+        "text": event.text,
+        "project": event.project,
+        "by": by,
+        "pin_asked": asked,
+    }
 
 
 async def note(site: Site, request: Request) -> Response:
@@ -136,10 +145,18 @@ async def forget(site: Site, request: Request) -> Response:
     given = {way: asked.get(way) for way in WAYS if asked.get(way)}
     if len(given) > 1:
         raise UsageError(f"Name one thing to forget at a time, not by {' and '.join(given)}.")
-    data: Data = {"title": "Forget", "given": given, "projects": await app.store.slugs(), "found": None, "done": ""}
+    data: Data = {
+        "title": "Forget",
+        "given": given,
+        "part": False,
+        "projects": await app.store.slugs(),
+        "found": None,
+        "done": "",
+    }
     if not given:
         return await site.page(request, "forget.html", data)
-    wanted = await request_from(app, **given)
+    part = asked.get("part") == "1"
+    wanted = await request_from(app, part=part and "match" in given, **given)
     found = await carry_out(app, wanted, dry_run=True)
     data["changed"] = bool(form) and form.get("seen") != _size(found)
     if form and not data["changed"]:
@@ -152,7 +169,9 @@ async def forget(site: Site, request: Request) -> Response:
     data |= {
         "found": str(found) if found.anything else "",
         "seen": _size(found),
+        "part": wanted.part,
         "remarks": found.remarks(done=False),
+        "hints": (await preview_of(app, wanted, found, "“also inside of longer words”")).hints,
         "events": [views.said(event) | {"session_id": event.session_id} for event in events[:_EVENTS]],
         "offset": offset,
         "more": offset + _EVENTS if len(events) > _EVENTS else None,
