@@ -74,7 +74,8 @@ SQLITE = ("store/sqlite/", "capture/inbox.py")
 KNOWN_ENGINE = {
     "app.py": {"store", "fts5", "inbox", "keys"},
     "surfaces/doctor.py": {"diagnosis", "repair"},
-    "surfaces/move_command.py": {"tables"},
+    "surfaces/move_command.py": {"left_behind", "tables"},
+    "surfaces/forget_copies.py": {"left_behind"},
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from anyio import to_thread
 
 from mcp_memory.app import App
+from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.forget import PREVIEWED, ForgetCounts, ForgetRequest, ForgetScope
 from mcp_memory.domain.matching import match_of
@@ -25,7 +26,10 @@ from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.clean_transcripts import BACKUPS, clean_transcripts, drop_backups
+from mcp_memory.surfaces.forget_copies import Elsewhere, checkouts_named, listed, look_elsewhere
 from mcp_memory.surfaces.forget_preview import Preview, near_projects, preview
+from mcp_memory.surfaces.forget_transcripts import Progress, TranscriptLines
 from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -44,7 +48,6 @@ _PATIENCE_MS = 2_000
 #: How long the team's server is waited for.
 _BRIEFLY_SECONDS = 5.0
 _EVERYTHING = 1 << 40
-_MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
@@ -55,16 +58,49 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
     given = {way: getattr(options, way) for way in WAYS}
     request = await request_from(app, part=options.part, **given)
     request = replace(request, only_stored=options.only_stored)
-    with output.spinner("Looking for it", enabled=not options.json):
-        found = await carry_out(app, request, dry_run=True)
-        shown = await preview_of(app, request, found) if not (options.yes and found.anything) else Preview()
-    if options.dry_run or not found.anything:
+    with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
+        found = await carry_out(app, request, dry_run=True, progress=progress)
+        is_told = options.dry_run or not (options.yes and found.anything)
+        shown = await preview_of(app, request, found) if is_told else Preview()
+    is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
+    if options.dry_run or not (found.anything or is_cleaning):
         return _told(options, found, shown, done=False)
     question = "\n".join([*shown.rendered(), *found.remarks(done=False), f"Forget {found} for good?"])
-    if not options.yes and not output.agreed(question):
+    if found.anything and not options.yes and not output.agreed(question):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
-        return _told(options, await carry_out(app, request, dry_run=False), Preview(), done=True)
+        done = await carry_out(app, request, dry_run=False, known=found.elsewhere)
+    if is_cleaning:
+        done = replace(done, elsewhere=await _clean(app, done.elsewhere, options))
+    return _told(options, done, Preview(), done=True)
+
+
+async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) -> Elsewhere:
+    """Remove the lines from the transcripts of those clients for which the user agrees."""
+    chosen = list[TranscriptLines]()
+    for client, title in {each.client: CLIENTS[each.client].title for each in elsewhere.transcripts}.items():
+        found = [each for each in elsewhere.transcripts if each.client == client]
+        removable = [each for each in found if not each.fixed]
+        lines = sum(each.lines for each in removable)
+        question = f"Remove {lines:,} lines from {len(removable):,} transcripts of {title}?"
+        if not removable:
+            chosen += found
+            continue
+        answer = options.yes or output.agreed(question)
+        if answer is None:
+            raise UsageError(f"{question} Say so with --yes, or look with --dry-run.")
+        chosen += found if answer else []
+    if not chosen or elsewhere.scope is None:
+        return elsewhere
+    home = app.settings.home
+    cleaned = await clean_transcripts(app.inbox, elsewhere.scope, chosen, home, is_kept=not options.no_backup)
+    await app.inbox.scrub(_PATIENCE_MS)
+    backups = [each for each in cleaned if each.backup]
+    if backups and not options.yes:
+        question = f"Keep the transcripts as they were, words included, in {home / BACKUPS}?"
+        if output.agreed(question) is False:
+            await to_thread.run_sync(drop_backups, backups)
+    return replace(elsewhere, cleaned=tuple(cleaned))
 
 
 async def request_from(
@@ -146,6 +182,8 @@ class Outcome:
     again: str = ""
     shared: int = 0
     unreached: str = field(default="", compare=False)
+    #: What holds the words outside the memory.
+    elsewhere: Elsewhere = field(default=Elsewhere(), compare=False)
 
     @property
     def anything(self) -> bool:
@@ -171,8 +209,8 @@ class Outcome:
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
             told.append(f"Copies that this program had made {verb}: {', '.join(map(str, self.removed))}.")
-        if self.copies:
-            copies = ", ".join(map(str, self.copies))
+        if others := [path for path in self.copies if path not in self.elsewhere.old]:
+            copies = listed(others)
             told.append(f"These copies of the memory are not touched; delete them if they may hold it: {copies}.")
         if self.found.names:
             told.append(
@@ -196,11 +234,21 @@ class Outcome:
             )
         if self.unreached and done:
             told.append(self.unreached)
-        return told
+        return [*told, *self.elsewhere.remarks()]
 
 
-async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outcome:
-    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone."""
+async def carry_out(
+    app: App,
+    request: ForgetRequest,
+    *,
+    dry_run: bool,
+    progress: Progress | None = None,
+    known: Elsewhere | None = None,
+) -> Outcome:
+    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone.
+
+    What is elsewhere is looked for unless it is `known`; a dry run searches transcripts only if there is a `progress`.
+    """
     if app.viewer:
         return await _forget_own(app, app.viewer, request, dry_run=dry_run)
     if request.project is not None and await app.store.root_of(request.project) is None:
@@ -208,7 +256,10 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
         raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.{near}")
     found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
+    made = tuple(app.store.copies())
+    checkouts = await checkouts_named(app, request)
+    if dry_run and known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress)
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         # What was heard of a team may quote the same words, and is heard anew.
@@ -220,16 +271,19 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()
+    if known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress or (lambda done, total: None))
+    others = known.copies
     found = replace(found, inbox=local.payloads + len(spooled), handed=local.handed)
     if dry_run:
-        outcome = Outcome(found, made, others)
-        return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
+        outcome = Outcome(found, made, others, elsewhere=known)
+        return outcome if outcome.anything else Outcome(found, copies=(*made, *others), elsewhere=known)
     await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)
     shared = (await app.store.waiting()).forgotten
     try:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
-        return Outcome(found, made, others, "nothing can be written just now", shared=shared)
+        return Outcome(found, made, others, "nothing can be written just now", shared=shared, elsewhere=known)
     found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
@@ -238,7 +292,20 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
     if not left and await app.index.behind():
         left = "another process is writing the index"
     said_again = str(again) if again.anything else ""
-    return Outcome(found, made, others, left, said_again, shared, app.store.unreached())
+    return Outcome(found, made, others, left, said_again, shared, app.store.unreached(), known)
+
+
+async def erase_at_once(app: App, request: ForgetRequest) -> None:
+    """Forget without waiting until what is left is summarized again, which the pipeline does."""
+    _, reach = await app.store.forget(request, dry_run=True)
+    await to_thread.run_sync(_remove, [*app.store.copies(), app.settings.team_known], app.settings.home)
+    await app.inbox.forget(reach, dry_run=False)
+    await app.store.forget(request, dry_run=False, now_ms=app.clock.now_ms())
+    await keep_forgotten(app.store, app.inbox)
+    await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
+    await app.inbox.drop_all()
+    await app.store.scrub()
+    await app.inbox.scrub()
 
 
 def own_part(app: App) -> Store:
@@ -279,19 +346,6 @@ def _spooled(folder: Path, reach: ForgetScope) -> list[Path]:
     return found
 
 
-def _copies(store: Store, own: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Copies of the memory in its directory: those that this program made, and all others, whole or damaged."""
-    made = tuple(store.copies())
-    found = []
-    for path in sorted(own[0].parent.iterdir()):
-        with suppress(OSError):
-            if path not in (*own, *made) and path.is_file():
-                with path.open("rb") as file:  # what was set aside may lack its beginning
-                    if file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name:
-                        found.append(path)
-    return made, tuple(found)
-
-
 def _remove(paths: Sequence[Path], home: Path) -> None:
     """Delete the files, and empty the log, which may name or quote what was forgotten."""
     for path in paths:
@@ -315,9 +369,10 @@ def _told(options: argparse.Namespace, outcome: Outcome, shown: Preview, *, done
             "copies": list(map(str, outcome.copies)),
             "again": outcome.again,
             "to_forget": outcome.shared,
-            "scrubbed": done and not outcome.unscrubbed,
-            "unscrubbed": outcome.unscrubbed,
+            "scrubbed": done and not (outcome.unscrubbed or outcome.elsewhere.unscrubbed),
+            "unscrubbed": outcome.unscrubbed or outcome.elsewhere.unscrubbed,
             "unreached": outcome.unreached,
+            **outcome.elsewhere.shape(),
         }
     if outcome.anything:
         told = [f"{'Forgot' if done else 'Would forget'} {outcome}.", *shown.rendered()]

@@ -13,7 +13,16 @@ from mcp_memory.domain.events import PIN_ASKED, Event, EventQuery, EventType
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, note_author
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, preview_of, request_from
+from mcp_memory.surfaces.forget_command import (
+    WAYS,
+    Outcome,
+    carry_out,
+    erase_at_once,
+    key_of,
+    own_part,
+    preview_of,
+    request_from,
+)
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
 from mcp_memory.surfaces.web.form_data import FORM_BYTES, read_form
@@ -112,8 +121,7 @@ async def note(site: Site, request: Request) -> Response:
             if app.viewer:
                 await carry_out(app, ForgetRequest(event_key=event.key), dry_run=False)
             else:
-                await app.store.forget(ForgetRequest(event_key=event.key), dry_run=False)
-                await app.inbox.drop_all()
+                await erase_at_once(app, ForgetRequest(event_key=event.key))
     except (UsageError, NotFound) as error:
         if not (text and text.strip()):
             raise
