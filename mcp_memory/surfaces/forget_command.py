@@ -60,7 +60,8 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
     request = replace(request, only_stored=options.only_stored)
     with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
         found = await carry_out(app, request, dry_run=True, progress=progress)
-        shown = await preview_of(app, request, found) if not (options.yes and found.anything) else Preview()
+        is_told = options.dry_run or not (options.yes and found.anything)
+        shown = await preview_of(app, request, found) if is_told else Preview()
     is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
     if options.dry_run or not (found.anything or is_cleaning):
         return _told(options, found, shown, done=False)
@@ -291,7 +292,7 @@ async def carry_out(
     if not left and await app.index.behind():
         left = "another process is writing the index"
     said_again = str(again) if again.anything else ""
-    return Outcome(found, made, others, left, said_again, shared, app.store.unreached(), elsewhere=known)
+    return Outcome(found, made, others, left, said_again, shared, app.store.unreached(), known)
 
 
 async def erase_at_once(app: App, request: ForgetRequest) -> None:
