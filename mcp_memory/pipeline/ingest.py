@@ -88,8 +88,7 @@ class Intaker:
         return self.count_all([text[:most] if item.role is Role.TOOL else text for item, (text, _) in pairs])
 
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
-        now_ms = self.now_ms() if self.now_ms else None
-        captured = [_brought_to(item, now_ms) for item in captured] if now_ms is not None else captured
+        captured = _without_future(captured, self.now_ms()) if self.now_ms else captured
         return [
             Event(
                 key=item.key or event_key(item.client, item.session_id, item.source_key),
@@ -109,16 +108,20 @@ class Intaker:
         ]
 
 
-def _brought_to(item: Captured, now_ms: int) -> Captured:
-    """Return an event that is dated in the future as one of now, with its own time in the metadata.
+def _without_future(captured: Sequence[Captured], now_ms: int) -> list[Captured]:
+    """Return the events, with those that are dated in the future as ones of now, in the order of their own times.
 
-    It would be the latest of all for good. Its key holds the time that the source tells, so that it stays known by it.
+    Such an event would be the latest of all for good. Its metadata keeps the time that its source told, and its key
+    does not change, so that it stays known.
     """
-    if item.timestamp_ms <= now_ms + MAX_AHEAD_MS:
-        return item
-    stated = min(item.timestamp_ms, TIMES.stop - 1) / 1000
-    metadata = {**item.metadata, STATED_TIME: datetime.fromtimestamp(stated, UTC).isoformat(timespec="seconds")}
-    return replace(item, timestamp_ms=now_ms, metadata=metadata)
+    brought = list(captured)
+    ahead = [at for at, item in enumerate(brought) if item.timestamp_ms > now_ms + MAX_AHEAD_MS]
+    for rank, at in enumerate(sorted(ahead, key=lambda at: brought[at].timestamp_ms)):
+        item = brought[at]
+        stated = datetime.fromtimestamp(min(item.timestamp_ms, TIMES.stop - 1) / 1000, UTC)
+        metadata = {**item.metadata, STATED_TIME: stated.isoformat(timespec="seconds")}
+        brought[at] = replace(item, timestamp_ms=now_ms + rank, metadata=metadata)
+    return brought
 
 
 def by_session(events: Sequence[Event], place_of: Callable[[int], PlaceName | None]) -> list[Intake]:
