@@ -37,6 +37,7 @@ NAMES = (
     "haystacks",
     "indexes",
     "postgres",
+    "forgetting",
     "redaction",
     "team",
 )
@@ -49,7 +50,7 @@ def main() -> int:
     parser.add_argument(
         "--large",
         action="store_true",
-        help="teleport, context, web and postgres at 1,000,000 events, indexes at 100,000 (takes long)",
+        help="teleport, context, web, forgetting and postgres at 1,000,000 events, indexes at 100,000 (takes long)",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")

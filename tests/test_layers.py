@@ -75,7 +75,8 @@ KNOWN_ENGINE = {
     "app.py": {"store", "fts5", "inbox", "keys"},
     "surfaces/doctor.py": {"diagnosis", "repair"},
     "surfaces/forget_proof.py": {"scan"},
-    "surfaces/move_command.py": {"tables"},
+    "surfaces/move_command.py": {"left_behind", "tables"},
+    "surfaces/forget_copies.py": {"left_behind"},
 }
 
 

@@ -31,7 +31,7 @@ else:
     Row = namedtuple("Row", "received_ms client root label payload remote", defaults=("",))
 
 #: The latest version of inbox.db that this code knows, and the first that takes a remote.
-SCHEMA, _REMOTES = 4, 3
+SCHEMA, _REMOTES = 5, 3
 #: The agent waits for the hook, so a database in use is not waited for: the spool is always free.
 BUSY_SECONDS = 0.1
 DATABASE = "inbox.db"

@@ -20,6 +20,7 @@ _CLAUDE_CODE = Client(
     folder=".claude/",
     variable="CLAUDE_CONFIG_DIR",
     places=(".claude/projects",),
+    prompt_logs=(".claude/history.jsonl",),
     setup=Setup(
         events=_CLAUDE_EVENTS,
         hooks={USER: ".claude/settings.json", PROJECT: ".claude/settings.json"},
@@ -41,6 +42,8 @@ _CODEX = Client(
     folder=".codex/",
     variable="CODEX_HOME",
     places=(".codex/sessions", ".codex/archived_sessions"),
+    prompt_logs=(".codex/history.jsonl",),
+    opens_with_header=True,
     setup=Setup(
         events=tuple(event for event in _CLAUDE_EVENTS if event not in ("PostToolUseFailure", "StopFailure")),
         hooks={USER: ".codex/hooks.json"},
@@ -65,6 +68,7 @@ _GEMINI = Client(
     places=(".gemini/tmp",),
     mixed=True,
     chats="chats",
+    opens_with_header=True,
     setup=Setup(
         # PreCompress is left out: it fires before every call of the model.
         events=("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"),
@@ -110,6 +114,7 @@ _VSCODE = Client(
         f"{place}/Code/User/workspaceStorage/*/GitHub.copilot-chat/transcripts"
         for place in (".config", "Library/Application Support", "AppData/Roaming")
     ),
+    opens_with_header=True,
 )
 _JSONL = Client(name="jsonl", title="any program", reader="jsonl")
 

@@ -133,6 +133,8 @@ class Client:
     local_places: tuple[str, ...] = ()
     mixed: bool = False
     chats: str = ""
+    prompt_logs: tuple[str, ...] = ()
+    opens_with_header: bool = False
     setup: Setup | None = None
 
     @property

@@ -8,16 +8,19 @@ from functools import lru_cache
 from typing import Any
 
 from mcp_memory.capture.project import places
+from mcp_memory.domain.matching import TextMatch, match_of
 from mcp_memory.domain.projects import slugify
 from mcp_memory.domain.text import holds, same_letters
 
 #: Bytes of a key that a short id tells.
 KEY_BEGINNING = 5
+#: How many events of a request are shown before they go.
+PREVIEWED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget: exactly one of these is given."""
+    """What to forget: exactly one of these is given. With `part` a text matches inside of words, too."""
 
     session_id: str | None = None
     event_key: bytes | None = None
@@ -41,6 +44,10 @@ class ForgetRequest:
         }
         return next(name for name, value in given.items() if value is not None)
 
+    @property
+    def text_match(self) -> TextMatch | None:
+        return None if self.match is None else match_of(self.match, part=self.part)
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetCounts:
@@ -58,6 +65,11 @@ class ForgetCounts:
     names: tuple[str, ...] = ()
     summaries: int = field(default=0, compare=False)
     handed: int = field(default=0, compare=False)
+    #: The keys of the first events, for a preview.
+    first: tuple[bytes, ...] = field(default=(), compare=False)
+    #: How many other events hold the text as a part of words, and some of those words.
+    in_words: int = field(default=0, compare=False)
+    words: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +107,8 @@ class ForgetScope:
     def is_in(self, text: str) -> bool:
         """Whether it holds the text, or as whole values the session's name, or an event's and what that said."""
         request = self.request
-        if request.match is not None:
-            return holds(text, same_letters(request.match))
+        if match := request.text_match:
+            return match.is_in(text)
         wanted = [*self.said, *([(request.session_id,)] if request.session_id else [])]
         told = [values for values in wanted if all(map(_sought, values))]
         return any(all(holds(text, _sought(f'"{value}"')) for value in values) for values in told)

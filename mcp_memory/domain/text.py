@@ -223,9 +223,9 @@ ELLIPSIS = "…"
 STOP_WORDS = lexicon.words("stop_words")
 
 # Combining marks belong to the letter before them, so that words of Indic and pointed scripts stay whole.
-_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"
-_MARKS += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
-_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
+COMBINING = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"
+COMBINING += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{COMBINING}])*")
 
 # The same for plain English, which is most of what is read, and several times faster.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
@@ -233,7 +233,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 
 # Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
-_ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
+ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 
 _PARTS = re.compile(
     r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])"  # several APIs, or the acronym of HTTPServer
@@ -280,7 +280,7 @@ def words(text: str) -> list[str]:
 def folded(text: str) -> str:
     """The text in small letters, each in its place, as an expression that ignores case would see it."""
     if not text.isascii() and ("İ" in text or "ı" in text or "ſ" in text):
-        text = text.translate(_ODD_CASES)
+        text = text.translate(ODD_CASES)
     return text.lower()
 
 
@@ -289,7 +289,7 @@ def same_letters(text: str) -> str:
     apart, without what answers do not show, and with one space where lines were broken."""
     text = _UNSEEN.sub("", text)
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.translate(_ODD_CASES)).casefold())
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.translate(ODD_CASES)).casefold())
     return " ".join(text.lower().split())
 
 
@@ -300,10 +300,15 @@ def holds(text: str, sought: str) -> bool:
     for _ in range(_ESCAPED_DEEP):
         if "\\" not in text:
             return False
-        text = _PAIR.sub(_paired, _ESCAPE.sub(_unescaped, text))
+        text = unescape(text)
         if sought in same_letters(text):
             return True
     return False
+
+
+def unescape(text: str) -> str:
+    """Return the text with one level of JSON's escapes written out."""
+    return _PAIR.sub(_paired, _ESCAPE.sub(_unescaped, text))
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from mcp_memory.domain.text import has_unspaced_script, same_letters, words
+from mcp_memory.domain.matching import comparable
+from mcp_memory.domain.text import has_unspaced_script, words
 
 SECRET_BYTES = 32
 DIGEST_BYTES = 10
@@ -62,7 +63,7 @@ class ForgottenText(NamedTuple):
 
 def forgotten_text(key: TombstoneKey, text: str, *, part: bool) -> ForgottenText:
     """Return the tombstone of a text; a part of words, or a script without blanks, is compared by characters."""
-    letters = same_letters(text)
+    letters = comparable(text)
     tokens = words(letters)
     if part or not tokens or has_unspaced_script(letters):
         return ForgottenText("characters", len(letters), key.name("characters", letters))
@@ -71,7 +72,7 @@ def forgotten_text(key: TombstoneKey, text: str, *, part: bool) -> ForgottenText
 
 def digests_in(key: TombstoneKey, text: str, sizes: Iterable[tuple[str, int]]) -> Iterator[bytes]:
     """Yield the digests of all passages of a text that have one of these units and sizes."""
-    letters = same_letters(text)
+    letters = comparable(text)
     tokens: list[str] | None = None
     for unit, size in sizes:
         if unit == "characters":

@@ -28,12 +28,15 @@ from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import (
     Cleared,
     Intaker,
+    Sessions,
     add_each,
     by_session,
     checkpoint_name,
     is_enough,
     portions,
     prepare_each,
+    reached,
+    without_forgotten,
 )
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Store, Trial
@@ -66,6 +69,7 @@ class _Batch:
     origins: list[tuple[str, int]] = field(default_factory=list)
     origin_of: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=dict)
     intakes: list[Intake] = field(default_factory=list)
     read: int = 0
 
@@ -122,6 +126,8 @@ async def _store(log: Store, inbox: Inbox, trial: Trial | None, batch: _Batch, r
     if trial is None:
         added, refused = await add_each(log, batch.intakes)
         result.skipped += [BadLine(*batch.origin_of[key], reason) for key, reason in refused.items()]
+        if added < len(batch.captured):
+            batch.positions = await without_forgotten(log, batch.positions, batch.sessions)
         await inbox.settle(checkpoints=batch.positions)
     else:
         fresh = await trial(batch.intakes)
@@ -193,18 +199,23 @@ class _Importer:
 
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
+        sessions: Sessions = {}
         for client, path in self.sources:
             for part in portions(client, path, self.saved.get(path, {})):
                 batch.captured += part.events
                 batch.origins += [(str(path), line) for line in part.lines]
                 batch.bad += part.bad
                 if path not in self.passing:
-                    batch.positions[checkpoint_name(path)] = part.position
-                batch.read = before + part.position["offset"]
+                    name = checkpoint_name(path)
+                    batch.positions[name] = part.position
+                    told = {(event.client, event.session_id) for event in part.events}
+                    sessions.setdefault(name, set()).update(told)
+                    batch.sessions[name] = sessions[name]
+                batch.read = before + reached(part.position)
                 if is_enough(batch.captured):
                     yield batch
                     batch = _Batch()
-            if "failed" not in part.position and _is_unfinished(path, part.position["offset"]):
+            if "failed" not in part.position and _is_unfinished(path, reached(part.position)):
                 reason = "the last line is incomplete or not JSON"
                 batch.bad.append(BadLine(str(path), part.position["line"] + 1, reason))
             before += _size(path)

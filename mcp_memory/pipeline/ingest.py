@@ -26,7 +26,7 @@ from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
-from mcp_memory.domain.events import STATED_TIME, TIMES, Captured, Event, Intake, Role, event_key, opaque
+from mcp_memory.domain.events import STATED_TIME, TIMES, Captured, Event, EventQuery, Intake, Role, event_key, opaque
 from mcp_memory.domain.failures import failure_reason
 from mcp_memory.domain.halving import halve_rejected
 from mcp_memory.domain.projects import PlaceName
@@ -56,6 +56,8 @@ _FIELDS = ("received_ms", "client", "root", "label", "payload")
 CountAll = Callable[[Sequence[str]], list[int]]
 #: A text without secrets, and whether it was cut.
 Cleared = tuple[Clean, bool]
+#: Clients and ids of sessions, by the name of the checkpoint of the transcript that tells of them.
+Sessions = dict[str, set[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,7 @@ class Intaker:
         return self.count_all([text[:most] if item.role is Role.TOOL else text for item, (text, _) in pairs])
 
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
-        now_ms = self.now_ms() if self.now_ms else None
-        captured = [_brought_to(item, now_ms) for item in captured] if now_ms is not None else captured
+        captured = _without_future(captured, self.now_ms()) if self.now_ms else captured
         return [
             Event(
                 key=item.key or event_key(item.client, item.session_id, item.source_key),
@@ -107,16 +108,20 @@ class Intaker:
         ]
 
 
-def _brought_to(item: Captured, now_ms: int) -> Captured:
-    """Return an event that is dated in the future as one of now, with its own time in the metadata.
+def _without_future(captured: Sequence[Captured], now_ms: int) -> list[Captured]:
+    """Return the events, with those that are dated in the future as ones of now, in the order of their own times.
 
-    It would be the latest of all for good. Its key holds the time that the source tells, so that it stays known by it.
+    Such an event would be the latest of all for good. Its metadata keeps the time that its source told, and its key
+    does not change, so that it stays known.
     """
-    if item.timestamp_ms <= now_ms + MAX_AHEAD_MS:
-        return item
-    stated = min(item.timestamp_ms, TIMES.stop - 1) / 1000
-    metadata = {**item.metadata, STATED_TIME: datetime.fromtimestamp(stated, UTC).isoformat(timespec="seconds")}
-    return replace(item, timestamp_ms=now_ms, metadata=metadata)
+    brought = list(captured)
+    ahead = [at for at, item in enumerate(brought) if item.timestamp_ms > now_ms + MAX_AHEAD_MS]
+    for rank, at in enumerate(sorted(ahead, key=lambda at: brought[at].timestamp_ms)):
+        item = brought[at]
+        stated = datetime.fromtimestamp(min(item.timestamp_ms, TIMES.stop - 1) / 1000, UTC)
+        metadata = {**item.metadata, STATED_TIME: stated.isoformat(timespec="seconds")}
+        brought[at] = replace(item, timestamp_ms=now_ms + rank, metadata=metadata)
+    return brought
 
 
 def by_session(events: Sequence[Event], place_of: Callable[[int], PlaceName | None]) -> list[Intake]:
@@ -176,6 +181,8 @@ class _Round:
     unknown: list[int] = field(default_factory=list)
     compacting: list[tuple[str, str]] = field(default_factory=list)
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: The sessions that each transcript has told of in this round, by its checkpoint's name.
+    sessions: Sessions = field(default_factory=dict)
 
 
 async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Done:
@@ -206,6 +213,8 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
         for reason in [*odd.values(), *refused.values()]:
             logger.error("An event could not be stored and is left out: %s", reason)
         rejected[0] += len(odd) + len(refused)
+        if count < len(taken):
+            checkpoints = await without_forgotten(log, checkpoints, batch.sessions)
         rows = {"consumed": batch.consumed, "unknown": batch.unknown} if rows_too else {}
         await inbox.settle(**rows, checkpoints=checkpoints)
         return count
@@ -220,6 +229,7 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
             for line in part.bad:
                 logger.warning("%s, line %s: %s", line.path, line.line, line.reason)
             batch.events += [(event, place) for event in part.events]
+            batch.sessions.setdefault(name, set()).update((event.client, event.session_id) for event in part.events)
             batch.checkpoints[name] = part.position
             if is_enough([event for event, _ in batch.events]):
                 added += await store()
@@ -233,6 +243,38 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
     added += await store(rows_too=True)
     more = len(rows) < len(waiting) or len(waiting) == BATCH
     return Done(len(rows), added, rejected=rejected[0], more=more)
+
+
+async def without_forgotten(
+    log: Store, checkpoints: Mapping[str, dict[str, Any]], sessions: Sessions
+) -> dict[str, dict[str, Any]]:
+    """Return checkpoints that keep nothing but the offset where all that the transcript told was refused.
+
+    That is so after its session or project was forgotten: neither its id nor its directory is to be kept then.
+    """
+    kept = dict(checkpoints)
+    for name, position in checkpoints.items():
+        told = sorted(sessions.get(name, ()))
+        if told and "failed" not in position and not await _is_any_stored(log, told):
+            kept[name] = _unread(position["offset"], position["events"])
+    return kept
+
+
+async def _is_any_stored(log: Store, sessions: Sequence[tuple[str, str]]) -> bool:
+    for client, session_id in sessions:
+        if await log.events(EventQuery(session_id=_named(session_id), client=client, last=1)):
+            return True
+    return False
+
+
+def _unread(told_to: int, events: int) -> dict[str, Any]:
+    """Return the position of a reader that reads from the start, and tells what comes after an offset."""
+    return {"offset": 0, "line": 0, "memory": {"told_to": told_to}, "events": events}
+
+
+def reached(position: Mapping[str, Any]) -> int:
+    """Return the offset up to which everything in a transcript was told."""
+    return max(int(position.get("offset", 0)), int(position.get("memory", {}).get("told_to", 0)))
 
 
 def prepare_each(intaker: Intaker, captured: Sequence[Captured]) -> tuple[list[tuple[int, Event]], dict[int, str]]:
@@ -329,6 +371,8 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
     """
     state = TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
     total = int(saved.get("events", 0))
+    # What such a reader knew was forgotten. Until it has something to tell, it keeps nothing of it.
+    is_silent = not state.offset and "told_to" in state.memory
     items = iter(client.read(path, state))
     while True:
         events: list[Captured] = []
@@ -349,7 +393,8 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
             failure = error
         found = bool(events or bad)
         total += len(events)
-        position = position_of(state, total)
+        is_silent = is_silent and not events
+        position = _unread(state.offset, total) if is_silent else position_of(state, total)
         if failure:
             reason = reason_of(failure)
             line = 0 if isinstance(failure, OSError) else state.line + 1

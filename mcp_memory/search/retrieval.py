@@ -266,7 +266,7 @@ async def advised(reader: ReadStore, scope: Scope, results: Results) -> Results:
     if best is not None and (best >= _WEAK or scope.alone):
         # Which words are known, and where, would tell of other projects.
         return results
-    near = {} if scope.alone else await _near(reader, text)
+    near = {} if scope.alone else await near_spellings(reader, text)
     if best is None:
         outside = when is not None and question_of(text).terms and not asks_for_anything(text)
         anytime = (await search(reader, Query(scope, text, limit=1))).hits if outside else []
@@ -299,7 +299,7 @@ def slips(word: str) -> list[str]:
     return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]
 
 
-async def _near(reader: ReadStore, text: str) -> dict[str, tuple[str, ...]]:
+async def near_spellings(reader: ReadStore, text: str) -> dict[str, tuple[str, ...]]:
     """The words of a question that memory does not know, each with known ones that are spelled almost so.
 
     The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from mcp_memory.clients.port import BadLine
@@ -44,6 +45,26 @@ class Local(NamedTuple):
 
     payloads: int
     handed: int
+
+
+class CopyKind(StrEnum):
+    """What this program wrote or read outside its data directory."""
+
+    BACKUP = "backup"
+    EXPORT = "export"
+    #: A file that `move` filled.
+    FILE = "file"
+    #: A database server that `move` filled or left; the path is its address without a password.
+    SERVER = "server"
+    #: A transcript, or a directory of them, that a user imported.
+    IMPORT = "import"
+
+
+class CopyMade(NamedTuple):
+    """A place outside the data directory that may hold what is in memory."""
+
+    path: str
+    kind: CopyKind
 
 
 class Inbox(Protocol):
@@ -114,6 +135,18 @@ class Inbox(Protocol):
 
     async def note_pause(self, pause: Pause | None) -> None:
         """Keep what the pipeline meets again and again, for `doctor` to report; None: it goes on."""
+
+    async def note_copies(self, copies: Iterable[CopyMade], now_ms: int) -> None:
+        """Remember places outside the data directory that hold a copy."""
+
+    async def copies_made(self) -> list[CopyMade]:
+        """Return the remembered places, oldest first, whether they still exist or not."""
+
+    async def transcripts_rewritten(self, told_to: Mapping[str, int]) -> None:
+        """Let transcripts, given by checkpoint name, be read again from their start.
+
+        Events are told from the given offset on; a round of the pipeline that has begun is given up.
+        """
 
     async def counts(self) -> InboxCounts: ...
 

@@ -279,7 +279,7 @@ def examine(settings: Settings, *, thorough: bool = True) -> Assessment:
     facts, damage = memory.database() if thorough else (memory.facts(), [])
     problems += damage + told.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += memory.records() if thorough else []
-    problems += [*_capture(settings), *team_problems(settings, now_ms)]
+    problems += [*_capture(settings), *team_problems(settings, now_ms), *_left_behind(settings)]
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
     chosen = settings.summarizer
@@ -400,6 +400,13 @@ def _capture(settings: Settings) -> Iterator[Problem]:
         why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."
         fix = f"If both are yours: cd {root}; mcp-memory projects trust {claim.owner}. If not, remove the line."
         yield Problem(f"the project name {claim.owner} does not count here", why, fix)
+
+
+def _left_behind(settings: Settings) -> Iterator[Problem]:
+    """Report the file of a memory that has moved to a server."""
+    if settings.store.url and settings.database.exists():
+        why = "The memory is on a server now. Nothing uses this file, and it keeps what you forget."
+        yield Problem(f"an earlier memory is left in {settings.database}", why, "mcp-memory move --erase-old")
 
 
 def capture_gap(settings: Settings) -> str:

@@ -17,7 +17,9 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.navigate.shapes import event_shape, iso
+from mcp_memory.store.inbox_port import CopyKind
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.noted_places import note_place
 from mcp_memory.surfaces.output import Answer, Meter
 
 _PAGE = 1_000
@@ -46,6 +48,7 @@ async def export(app: App, options: argparse.Namespace) -> Answer:
         else:
             target = _replaceable(options.output, app.settings.database)
             what, count = "events", await _file(app, project, target, meter)
+    await note_place(app, Path(options.output), CopyKind.EXPORT)
     if options.json:
         return {"path": options.output, "format": options.format, what: count}
     return f"{count} {what} written to {options.output}"
@@ -165,5 +168,6 @@ async def backup(app: App, options: argparse.Namespace) -> Answer:
     target = _replaceable(options.path, app.settings.database)
     with output.progress("Copying", enabled=not options.json, unit="pages") as meter:
         await app.store.backup(target, meter)
+    await note_place(app, target, CopyKind.BACKUP)
     size = target.stat().st_size
     return {"path": str(target), "bytes": size} if options.json else f"Copied {size:,} bytes to {target}"

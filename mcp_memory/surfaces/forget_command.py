@@ -14,17 +14,23 @@ from typing import TYPE_CHECKING, Any, cast
 from anyio import to_thread
 
 from mcp_memory.app import App
+from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.forget import ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.forget import PREVIEWED, ForgetCounts, ForgetRequest, ForgetScope
+from mcp_memory.domain.matching import match_of
 from mcp_memory.domain.people import Viewer
-from mcp_memory.domain.text import safe, same_letters
-from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UsageError
+from mcp_memory.domain.text import safe
+from mcp_memory.errors import NotAllowed, NotFound, OutOfReach, StoreError, UnknownTimePhrase, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.navigate.naming import grip_id_of
 from mcp_memory.pipeline.keep_forgotten import keep_forgotten
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.clean_transcripts import BACKUPS, clean_transcripts, drop_backups
+from mcp_memory.surfaces.forget_copies import Elsewhere, checkouts_named, listed, look_elsewhere
+from mcp_memory.surfaces.forget_preview import Preview, near_projects, preview
 from mcp_memory.surfaces.forget_proof import Proof, check_place
+from mcp_memory.surfaces.forget_transcripts import Progress, TranscriptLines
 from mcp_memory.surfaces.forgettings import lift_forgetting, list_forgettings
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -32,8 +38,10 @@ from mcp_memory.surfaces.process_command import until_idle
 if TYPE_CHECKING:
     from mcp_memory.store.team_port import TeamStore
 
-#: Characters of a text by which events are forgotten: fewer would take much that is not meant.
-SHORTEST_MATCH = 3
+_TOO_SHORT = (
+    "A text to match has at least 3 characters, or 2 in a script without blanks such as Chinese, since whatever holds "
+    "it goes."
+)
 #: How what is to be forgotten can be named.
 WAYS = ("session", "event", "project", "before", "match")
 #: How long a reader of an earlier state is waited for.
@@ -41,7 +49,6 @@ _PATIENCE_MS = 2_000
 #: How long the team's server is waited for.
 _BRIEFLY_SECONDS = 5.0
 _EVERYTHING = 1 << 40
-_MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
@@ -49,20 +56,27 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         return await list_forgettings(app, as_json=options.json)
     if options.lift:
         return await lift_forgetting(app, options.lift, as_json=options.json)
-    request = await request_from(app, **{way: getattr(options, way) for way in WAYS})
+    given = {way: getattr(options, way) for way in WAYS}
+    request = await request_from(app, part=options.part, **given)
     request = replace(request, only_stored=options.only_stored)
     if options.proof and options.dry_run:
         raise UsageError("--proof reports on a deletion, and --dry-run erases nothing: leave one of them out.")
-    with output.spinner("Looking for it", enabled=not options.json):
-        found = await carry_out(app, request, dry_run=True)
-    if options.dry_run or not (found.anything or options.proof):
-        return _told(options, found, done=False)
-    if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
+    with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
+        found = await carry_out(app, request, dry_run=True, progress=progress)
+        is_told = options.dry_run or not (options.yes and found.anything)
+        shown = await preview_of(app, request, found) if is_told else Preview()
+    is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
+    if options.dry_run or not (found.anything or is_cleaning or options.proof):
+        return _told(options, found, shown, done=False)
+    question = "\n".join([*shown.rendered(), *found.remarks(done=False), f"Forget {found} for good?"])
+    if found.anything and not options.yes and not output.agreed(question):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     proof = await _begin_proof(app, request, options) if options.proof else None
     with output.spinner("Forgetting", enabled=not options.json):
-        done = await carry_out(app, request, dry_run=False)
-    return await _finish_proof(app, proof, done, options) if proof else _told(options, done, done=True)
+        done = await carry_out(app, request, dry_run=False, known=found.elsewhere)
+    if is_cleaning:
+        done = replace(done, elsewhere=await _clean(app, done.elsewhere, options))
+    return await _finish_proof(app, proof, done, options) if proof else _told(options, done, Preview(), done=True)
 
 
 async def _begin_proof(app: App, request: ForgetRequest, options: argparse.Namespace) -> Proof:
@@ -74,13 +88,13 @@ async def _begin_proof(app: App, request: ForgetRequest, options: argparse.Names
 async def _finish_proof(app: App, proof: Proof, done: Outcome, options: argparse.Namespace) -> int:
     """Look again, write the report and print what it says; return 0 only if nothing is left."""
     path, as_json = Path(options.proof), argparse.Namespace(json=True)
-    outcome, remarks = _told(as_json, done, done=True), done.remarks(done=True)
+    outcome, remarks = _told(as_json, done, Preview(), done=True), done.remarks(done=True)
     with output.progress("Looking through all files again", enabled=not options.json, unit=output.BYTES) as meter:
         is_clean = await proof.finish(path, cast("dict[str, Any]", outcome), remarks, await _confirmed(app), meter)
     if options.json:
         output.document({**cast("dict[str, Any]", outcome), "proof": proof.report})
     else:
-        output.text(f"{_told(options, done, done=True)}\n{proof.summary(path)}")
+        output.text(f"{_told(options, done, Preview(), done=True)}\n{proof.summary(path)}")
     return 0 if is_clean else 1
 
 
@@ -91,6 +105,34 @@ async def _confirmed(app: App) -> dict[str, Any]:
     return {"refused_from_now_on": refused | {"key_lost": known.key_lost}, "team": await app.pusher.withdrawal()}
 
 
+async def _clean(app: App, elsewhere: Elsewhere, options: argparse.Namespace) -> Elsewhere:
+    """Remove the lines from the transcripts of those clients for which the user agrees."""
+    chosen = list[TranscriptLines]()
+    for client, title in {each.client: CLIENTS[each.client].title for each in elsewhere.transcripts}.items():
+        found = [each for each in elsewhere.transcripts if each.client == client]
+        removable = [each for each in found if not each.fixed]
+        lines = sum(each.lines for each in removable)
+        question = f"Remove {lines:,} lines from {len(removable):,} transcripts of {title}?"
+        if not removable:
+            chosen += found
+            continue
+        answer = options.yes or output.agreed(question)
+        if answer is None:
+            raise UsageError(f"{question} Say so with --yes, or look with --dry-run.")
+        chosen += found if answer else []
+    if not chosen or elsewhere.scope is None:
+        return elsewhere
+    home = app.settings.home
+    cleaned = await clean_transcripts(app.inbox, elsewhere.scope, chosen, home, is_kept=not options.no_backup)
+    await app.inbox.scrub(_PATIENCE_MS)
+    backups = [each for each in cleaned if each.backup]
+    if backups and not options.yes:
+        question = f"Keep the transcripts as they were, words included, in {home / BACKUPS}?"
+        if output.agreed(question) is False:
+            await to_thread.run_sync(drop_backups, backups)
+    return replace(elsewhere, cleaned=tuple(cleaned))
+
+
 async def request_from(
     app: App,
     session: str | None = None,
@@ -98,23 +140,49 @@ async def request_from(
     project: str | None = None,
     before: str | None = None,
     match: str | None = None,
+    part: bool = False,
 ) -> ForgetRequest:
     """What a user wants to be forgotten, named in one of these ways."""
-    if match is not None and _is_short(match):
-        raise UsageError(f"A text to match has at least {SHORTEST_MATCH} characters, since whatever holds it goes.")
-    time = app.answers.when(before)
+    if part and match is None:
+        raise UsageError("--part belongs to --match: it takes the text inside of words, too.")
+    if match is not None and not match_of(match).is_specific:
+        raise UsageError(_TOO_SHORT)
     return ForgetRequest(
         session_id=await session_name(app.store, session) if session else session,
         event_key=await key_of(app, event) if event else None,
-        project=project,
-        before_ms=time.start_ms if time else None,
+        project=await _project_named(app, project) if project else project,
+        before_ms=_beginning_of(app, before),
         match=match,
+        part=part,
     )
 
 
-def _is_short(match: str) -> bool:
-    """Whether too little is left of it to look for: characters that are not shown do not count."""
-    return len(same_letters(match)) < SHORTEST_MATCH
+async def _project_named(app: App, name: str) -> str:
+    """Return a project's slug, given in any case; the name itself if there is no such project."""
+    slugs = await app.store.slugs()
+    return name if name in slugs else next((slug for slug in slugs if slug.lower() == name.lower()), name)
+
+
+def _beginning_of(app: App, phrase: str | None) -> int | None:
+    """Return when a time begins. A mere duration, such as 90 days, lies back from now; "before May" ends in May."""
+    try:
+        time = app.answers.when(phrase)
+    except UnknownTimePhrase:
+        try:
+            time = app.answers.when(f"{phrase} ago")
+        except UnknownTimePhrase:
+            time = None
+        if time is None:
+            raise
+    if time is None:
+        return None
+    return time.start_ms or time.end_ms
+
+
+async def preview_of(app: App, request: ForgetRequest, outcome: Outcome, part_option: str = "--part") -> Preview:
+    """Return the lines that would go, or what is near if nothing would."""
+    store, found = own_part(app), outcome.found
+    return await preview(app, store, request, found, anything=outcome.anything, part_option=part_option)
 
 
 async def key_of(app: App, name: str) -> bytes:
@@ -144,6 +212,8 @@ class Outcome:
     again: str = ""
     shared: int = 0
     unreached: str = field(default="", compare=False)
+    #: What holds the words outside the memory.
+    elsewhere: Elsewhere = field(default=Elsewhere(), compare=False)
 
     @property
     def anything(self) -> bool:
@@ -169,8 +239,8 @@ class Outcome:
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
             told.append(f"Copies that this program had made {verb}: {', '.join(map(str, self.removed))}.")
-        if self.copies:
-            copies = ", ".join(map(str, self.copies))
+        if others := [path for path in self.copies if path not in self.elsewhere.old]:
+            copies = listed(others)
             told.append(f"These copies of the memory are not touched; delete them if they may hold it: {copies}.")
         if self.found.names:
             told.append(
@@ -194,18 +264,32 @@ class Outcome:
             )
         if self.unreached and done:
             told.append(self.unreached)
-        return told
+        return [*told, *self.elsewhere.remarks()]
 
 
-async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outcome:
-    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone."""
+async def carry_out(
+    app: App,
+    request: ForgetRequest,
+    *,
+    dry_run: bool,
+    progress: Progress | None = None,
+    known: Elsewhere | None = None,
+) -> Outcome:
+    """Forget in database, spool, log and copies, then rebuild what is left. Of a team's memory a member's own alone.
+
+    What is elsewhere is looked for unless it is `known`; a dry run searches transcripts only if there is a `progress`.
+    """
     if app.viewer:
         return await _forget_own(app, app.viewer, request, dry_run=dry_run)
     if request.project is not None and await app.store.root_of(request.project) is None:
-        raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.")
+        near = near_projects(request.project, await app.store.slugs())
+        raise NotFound(f"There is no project {request.project!r} in memory; `mcp-memory projects` lists them.{near}")
     found, reach = await app.store.forget(request, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
+    made = tuple(app.store.copies())
+    checkouts = await checkouts_named(app, request)
+    if dry_run and known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress)
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         # What was heard of a team may quote the same words, and is heard anew.
@@ -217,16 +301,19 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()
+    if known is None:
+        known = await look_elsewhere(app, request, reach, made, checkouts, progress or (lambda done, total: None))
+    others = known.copies
     found = replace(found, inbox=local.payloads + len(spooled), handed=local.handed)
     if dry_run:
-        outcome = Outcome(found, made, others)
-        return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
+        outcome = Outcome(found, made, others, elsewhere=known)
+        return outcome if outcome.anything else Outcome(found, copies=(*made, *others), elsewhere=known)
     await app.pusher.try_push(withdraw_only=True, patience=_BRIEFLY_SECONDS)
     shared = (await app.store.waiting()).forgotten
     try:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
-        return Outcome(found, made, others, "nothing can be written just now", shared=shared)
+        return Outcome(found, made, others, "nothing can be written just now", shared=shared, elsewhere=known)
     found_again, reach = await app.store.forget(request, dry_run=True)
     local = await app.inbox.forget(reach, dry_run=True)
     again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
@@ -235,7 +322,20 @@ async def carry_out(app: App, request: ForgetRequest, *, dry_run: bool) -> Outco
     if not left and await app.index.behind():
         left = "another process is writing the index"
     said_again = str(again) if again.anything else ""
-    return Outcome(found, made, others, left, said_again, shared, app.store.unreached())
+    return Outcome(found, made, others, left, said_again, shared, app.store.unreached(), known)
+
+
+async def erase_at_once(app: App, request: ForgetRequest) -> None:
+    """Forget without waiting until what is left is summarized again, which the pipeline does."""
+    _, reach = await app.store.forget(request, dry_run=True)
+    await to_thread.run_sync(_remove, [*app.store.copies(), app.settings.team_known], app.settings.home)
+    await app.inbox.forget(reach, dry_run=False)
+    await app.store.forget(request, dry_run=False, now_ms=app.clock.now_ms())
+    await keep_forgotten(app.store, app.inbox)
+    await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
+    await app.inbox.drop_all()
+    await app.store.scrub()
+    await app.inbox.scrub()
 
 
 def own_part(app: App) -> Store:
@@ -250,7 +350,9 @@ async def _forget_own(app: App, viewer: Viewer, request: ForgetRequest, *, dry_r
     if not events and await app.store.events_to_forget(request, 1):
         raise NotAllowed("Others said that: only what you said yourself can be forgotten here. An admin can ask them.")
     if dry_run:
-        return Outcome(ForgetCounts(len(events), len({(event.client, event.session_id) for event in events})))
+        sessions = {(event.client, event.session_id) for event in events}
+        first = tuple(event.key for event in events[:PREVIEWED])
+        return Outcome(ForgetCounts(len(events), len(sessions), first=first))
     found = await cast("TeamStore", app.whole.store).forget_events([event.key for event in events], viewer.name)
     app.pipeline.wake.set()
     return Outcome(found)
@@ -274,19 +376,6 @@ def _spooled(folder: Path, reach: ForgetScope) -> list[Path]:
     return found
 
 
-def _copies(store: Store, own: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Copies of the memory in its directory: those that this program made, and all others, whole or damaged."""
-    made = tuple(store.copies())
-    found = []
-    for path in sorted(own[0].parent.iterdir()):
-        with suppress(OSError):
-            if path not in (*own, *made) and path.is_file():
-                with path.open("rb") as file:  # what was set aside may lack its beginning
-                    if file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name:
-                        found.append(path)
-    return made, tuple(found)
-
-
 def _remove(paths: Sequence[Path], home: Path) -> None:
     """Delete the files, and empty the log, which may name or quote what was forgotten."""
     for path in paths:
@@ -296,7 +385,7 @@ def _remove(paths: Sequence[Path], home: Path) -> None:
             os.truncate(path, 0)
 
 
-def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answer:
+def _told(options: argparse.Namespace, outcome: Outcome, shown: Preview, *, done: bool) -> Answer:
     if options.json:
         return {
             "forgotten": done,
@@ -305,25 +394,32 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
                 for name in ("events", "sessions", "inbox", "cleared", "summaries", "handed")
             },
             "names": list(outcome.found.names),
+            **shown.as_json(),
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),
             "again": outcome.again,
             "to_forget": outcome.shared,
-            "scrubbed": done and not outcome.unscrubbed,
-            "unscrubbed": outcome.unscrubbed,
+            "scrubbed": done and not (outcome.unscrubbed or outcome.elsewhere.unscrubbed),
+            "unscrubbed": outcome.unscrubbed or outcome.elsewhere.unscrubbed,
             "unreached": outcome.unreached,
+            **outcome.elsewhere.shape(),
         }
-    told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."
-    return "\n".join([told, *outcome.remarks(done=done)])
+    if outcome.anything:
+        told = [f"{'Forgot' if done else 'Would forget'} {outcome}.", *shown.rendered()]
+    else:
+        told = shown.rendered() or ["Nothing to forget."]
+    return "\n".join([*told, *outcome.remarks(done=done)])
 
 
 async def request_of_agent(
-    app: App, grip_id: str | None, session_id: str | None, match: str | None
+    app: App, grip_id: str | None, session_id: str | None, match: str | None, part: bool = False
 ) -> tuple[ForgetRequest, str]:
     """What is to be forgotten, and what to call it when the user is asked."""
     given = [value for value in (grip_id, session_id, match) if value]
-    if len(given) != 1 or (match and _is_short(match)):
-        raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
+    if len(given) != 1 or (match and not match_of(match).is_specific):
+        raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
+    if part and not match:
+        raise UsageError("part belongs to match: it takes the text inside of words, too.")
     view = await app.answers.view()
     if not grip_id:
         if view.alone:
@@ -332,7 +428,8 @@ async def request_of_agent(
                 "by grip_id. The user can erase sessions and texts with `mcp-memory forget` on the command line."
             )
         if match:
-            return ForgetRequest(match=match), f"all that holds {safe(match, 100)!r}"
+            where = " as a word or as a part of one" if part else ""
+            return ForgetRequest(match=match, part=part), f"all that holds {safe(match, 100)!r}{where}"
         session = await session_name(app.store, session_id or "")
         return ForgetRequest(session_id=session), f"the session {safe(session, 100)}"
     key = await key_of(app, grip_id)

@@ -31,7 +31,9 @@ from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import reason_of
+from mcp_memory.store.inbox_port import CopyKind
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.noted_places import note_place
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 from mcp_memory.surfaces.server import first_steps
@@ -79,6 +81,8 @@ async def load(app: App, options: argparse.Namespace) -> Answer:
                 passing=files.names,
                 progress=progress,
             )
+    if not options.dry_run:
+        await _note_sources(app, options.paths)
     skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
     shape: dict[str, Any] = {
         "files": result.files,
@@ -93,6 +97,13 @@ async def load(app: App, options: argparse.Namespace) -> Answer:
     if not (result.events_new or result.events_known or any(bad.line for bad in skipped)):
         shape["hint"] = looked_for(home, options.paths, options.client)
     return shape if options.json else "\n".join(_told(shape))
+
+
+async def _note_sources(app: App, names: Sequence[str]) -> None:
+    """Remember which files and directories a user has imported, so that `forget` finds the transcripts again."""
+    for path in [Path(name) for name in names if name != _STDIN]:
+        if path.is_dir() or path.is_file():
+            await note_place(app, path, CopyKind.IMPORT)
 
 
 def _told(shape: Mapping[str, Any]) -> Iterator[str]:

@@ -22,14 +22,23 @@ from mcp_memory.install.apply import write_private
 from mcp_memory.install.catalog import EditError
 from mcp_memory.install.toml_settings import with_values
 from mcp_memory.setting_kinds import a_database
+from mcp_memory.store.inbox_port import CopyKind, CopyMade
 from mcp_memory.store.sql import moving
 from mcp_memory.store.sql.moving import MoveSource, MoveTarget
+from mcp_memory.store.sqlite import left_behind
 from mcp_memory.store.sqlite.tables import MOVING, FileTables
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.open_files import program_with
 from mcp_memory.surfaces.output import Answer, Meter
 
 _FILE = ("sqlite", "file")
 _SECTION, _KEY = "store", "url"
+_MISSING = (
+    "{path} holds {missing:,} events that the server has not: a program wrote them after the move. Nothing was "
+    "deleted. "
+    'Bring them along: `MCP_MEMORY_STORE_URL="" mcp-memory export -o late.jsonl`, then '
+    "`mcp-memory import --client jsonl late.jsonl`. Or delete the file yourself."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,12 @@ class MoveEnd:
 
 async def move(app: App, options: argparse.Namespace) -> Answer:
     settings = app.settings
+    if options.erase_old and options.keep_old:
+        raise UsageError("--erase-old and --keep-old exclude each other. Give one of them.")
+    if options.to is None:
+        return await _erase_later(app, options)
+    if (options.erase_old or options.keep_old) and not options.switch:
+        raise UsageError("--erase-old and --keep-old go with --switch: until then the memory is used from where it is.")
     source = MoveEnd(settings.store.url, Path() if settings.store.url else settings.database)
     target = place_of(options.to, settings)
     if target == source:
@@ -91,11 +106,84 @@ async def move(app: App, options: argparse.Namespace) -> Answer:
     else:
         with output.progress("Copying", enabled=not options.json, unit="rows") as meter:
             shape = await to_thread.run_sync(partial(_moved, app, source, target, meter))
+        await _note_copies(app, source, target)
         if options.switch and not shape["meanwhile"]:
             _switch(target, settings)
             shape["switched"] = True
+            shape["old"] = await to_thread.run_sync(_leave, source, options)
     shape |= {"seconds": round(time.monotonic() - started, 1)}
     return shape if options.json else "\n".join(_told(shape, target, settings))
+
+
+async def _note_copies(app: App, *ends: MoveEnd) -> None:
+    """Remember where the memory is now and was before, so that `forget` can name what it does not reach."""
+    kinds = [(end, CopyKind.SERVER if end.url else CopyKind.FILE) for end in ends if end.path != app.settings.database]
+    await app.inbox.note_copies([CopyMade(end.shown, kind) for end, kind in kinds], app.spending.now_ms())
+
+
+def _leave(source: MoveEnd, options: argparse.Namespace) -> dict[str, Any]:
+    """Erase the memory that was moved away from, if its user wants that; runs in a thread."""
+    if source.url:
+        return {"path": source.shown, "erased": False}
+    if not options.erase_old and (options.keep_old or options.json):
+        return {"path": source.shown, "erased": False}
+    question = (
+        f"{source.path} and its backups are a copy of the memory now, and keep what you forget later. Delete them?"
+    )
+    return _erase(source.path, asking="" if options.erase_old else question)
+
+
+async def _erase_later(app: App, options: argparse.Namespace) -> Answer:
+    """Delete the file that an earlier switch has left."""
+    if not options.erase_old:
+        raise UsageError("Name the place that the memory should go to: --to postgresql://user@host/database.")
+    path = app.settings.database
+    if not app.settings.store.url:
+        raise UsageError(f"{path} is the memory itself. --erase-old deletes it only after a move to a server.")
+    if options.dry_run:
+        old = {"path": str(path), "erased": False, "files": list(map(str, left_behind.files_of(path)))}
+        return {"old": old} if options.json else "\n".join(["Would delete:", *map(str, left_behind.files_of(path))])
+    old = await to_thread.run_sync(_erase, path, "", True)
+    if path.exists() and "why" not in old:
+        with output.spinner("Comparing", enabled=not options.json):
+            missing = await left_behind.count_missing(path, app.store, app.spending.now_ms())
+        if missing:
+            raise UsageError(_MISSING.format(path=path, missing=missing))
+        old = await to_thread.run_sync(_erase, path)
+    if options.json:
+        return {"old": old}
+    return "\n".join(_tell_old(old))
+
+
+def _erase(path: Path, asking: str = "", is_trial: bool = False) -> dict[str, Any]:
+    """Delete the files of a memory that is not used any more, unless a program has them open."""
+    old: dict[str, Any] = {"path": str(path), "erased": False}
+    files = left_behind.files_of(path)
+    if user := program_with(files):
+        return old | {"why": f"{user} still uses it"}
+    if is_trial or not files or (asking and not output.agreed(asking)):
+        return old
+    left_behind.erase(path)
+    return old | {"erased": True, "files": list(map(str, files))}
+
+
+def _tell_old(old: Mapping[str, Any]) -> Iterator[str]:
+    if old["erased"]:
+        yield f"Deleted the memory that was left behind: {', '.join(old['files'])}."
+    elif "why" in old:
+        yield f"{old['path']} was not deleted: {old['why']}. End that program, then run `mcp-memory move --erase-old`."
+    elif "://" in old["path"]:
+        yield (
+            f"What is in {old['path']} stays there as a copy, and `mcp-memory forget` does not reach it. Once all is "
+            "well, drop its schema there: `DROP SCHEMA mcp_memory CASCADE`."
+        )
+    elif Path(old["path"]).exists():
+        yield (
+            f"{old['path']} stays as a copy and keeps what you forget later. Once all is well, "
+            "`mcp-memory move --erase-old` deletes it with its backups."
+        )
+    else:
+        yield f"There is no {old['path']}."
 
 
 def place_of(name: str, settings: config.Settings) -> MoveEnd:
@@ -200,6 +288,7 @@ def _told(shape: Mapping[str, Any], target: MoveEnd, settings: config.Settings) 
         )
     if shape["switched"]:
         yield f"Written to {settings.config_file}. Start your agents anew: servers that run go on as they were."
+        yield from _tell_old(shape["old"])
     elif target.url or target.path == settings.database:
         yield (
             "Nothing is changed here: the memory is still used from where it was. To use the copy, end your agents and "

@@ -77,7 +77,8 @@ Since = Annotated[str | None, Field(description="a snapshot from an earlier answ
 Session = Annotated[str, Field(description="a session's id, as expand_grip and get_node show it")]
 MaybeGrip = Annotated[str | None, Field(description="the grip of a hit: its whole event is erased")]
 MaybeSession = Annotated[str | None, Field(description="a whole session is erased")]
-Match = Annotated[str | None, Field(description="every event that holds this text is erased")]
+Match = Annotated[str | None, Field(description="every event that holds this text as whole words is erased")]
+Part = Annotated[bool, Field(description="match also inside of longer words")]
 Confirm = Annotated[bool, Field(description="true only after the user has agreed")]
 
 #: Every tool by its name, in the order in which clients list them; its arguments, after the `Tools`, are the agent's.
@@ -306,6 +307,7 @@ class Tools:
         grip_id: MaybeGrip = None,
         session_id: MaybeSession = None,
         match: Match = None,
+        part: Part = False,
         confirm: Confirm = False,
     ) -> str | InputRequiredResult:
         """Erase something for good, when the user asks for it: one event, a session, or all that holds a text.
@@ -313,13 +315,17 @@ class Tools:
         Without confirm it only says how much would go. With confirm=true the user is asked through the client before
         anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
         app = await self.memory.app()
-        from mcp_memory.surfaces.forget_command import carry_out, request_of_agent
+        from mcp_memory.surfaces.forget_command import carry_out, preview_of, request_of_agent
 
-        request, what = await request_of_agent(app, grip_id, session_id, match)
+        request, what = await request_of_agent(app, grip_id, session_id, match, part)
         found = await carry_out(app, request, dry_run=True)
         size = str(found)
-        if not confirm:
-            return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
+        if not confirm or not found.anything:
+            shown = (await preview_of(app, request, found, "part=true")).rendered()
+            if not found.anything:
+                return "\n".join(["Nothing was erased.", *shown])
+            would = f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
+            return "\n".join([would, *shown])
         answer = await _agreement(ctx, f"Erase {size} from memory for good: {what}?", _ERASE)
         if isinstance(answer, InputRequiredResult):
             return answer

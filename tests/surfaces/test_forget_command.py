@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from mcp_memory.surfaces import forget_command
 from mcp_memory.surfaces.forget_command import carry_out, key_of
 from tests.pipeline.test_ingest import Client
 from tests.store.whoosh.indexed import memory as indexed
-from tests.support import all_nodes, conversation, database_of, learn, memory, needs_whoosh, said, tell
+from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, needs_whoosh, said, tell
 from tests.surfaces.shell import Shell
 
 pytestmark = pytest.mark.anyio
@@ -267,7 +267,7 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
 
 async def test_the_same_words_said_later_are_remembered(tmp_path: Path) -> None:
     client = Client(tmp_path / "home", tmp_path / "work" / "orchard")
-    async with memory(client.home) as app:
+    async with memory(client.home, StoppedClock(datetime.now(UTC).isoformat())) as app:  # the client's own time
         client.fire("Stop", last_assistant_message=f"The {SECRET} is blue.")
         await app.pipeline.until_idle()
         await carry_out(app, ForgetRequest(match=SECRET), dry_run=False)

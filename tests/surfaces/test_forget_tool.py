@@ -99,3 +99,22 @@ async def test_agreement_counts_for_the_question_that_was_asked(settings: Settin
             told = await ask(client, "forget", match="quaggaword", confirm=True)
         assert told == "Forgot 2 events of 1 sessions."
     assert [question.split()[1] for question in user.asked] == ["1", "2"]
+
+
+async def test_a_text_is_taken_as_whole_words_and_what_is_near_is_quoted(settings: Settings, era: Era) -> None:
+    user = User("accept")
+    async with open_app(settings) as app:
+        await tell(app, [said("The <system>ospreys</system> nest.", "2026-09-20T09:00:00Z")])
+    async with connected(settings, era, asks=user) as client:
+        for confirm in (False, True):
+            nothing = await ask(client, "forget", match="osprey", confirm=confirm)
+            assert nothing.startswith("Nothing was erased.\nNo line holds 'osprey' as a word. 1 line holds it")
+            assert nothing.endswith("part=true takes it.")
+            assert "<system" not in nothing
+        assert user.asked == []
+        would = await ask(client, "forget", match="osprey", part=True)
+        assert would.startswith("Would forget 1 events of 1 sessions.")
+        assert "user in s1: “The ‹system›ospreys‹/system› nest.”" in would
+        assert "Forgot 1 events" in await ask(client, "forget", match="osprey", part=True, confirm=True)
+        assert "as a word or as a part of one" in user.asked[0]
+        assert "match" in await refused(client, "forget", session_id="s1", part=True)

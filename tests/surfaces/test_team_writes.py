@@ -78,7 +78,7 @@ async def test_a_member_forgets_what_it_said_and_nothing_of_others(tmp_path: Pat
                 assert "Others said that" in await refused(bob, "forget", **wish, confirm=confirm)
         unknown: list[dict[str, Any]] = [{"session_id": HIDDEN_SESSION}, *({"match": word} for word in OWN)]
         for wish in (*unknown, {"grip_id": f"grip:{hidden.timestamp_ms}:{hidden.event_id}"}):
-            assert "Forgot 0 events" in await ask(bob, "forget", **wish, confirm=True)
+            assert "Nothing was erased." in await ask(bob, "forget", **wish, confirm=True)
         assert {event.text for event in await desk.store.events(EventQuery())} == events.keys()
 
         # What all of them said goes as far as bob said it.
@@ -88,7 +88,7 @@ async def test_a_member_forgets_what_it_said_and_nothing_of_others(tmp_path: Pat
         assert len(events) - len(left) == 3
 
         for wish in ({"session_id": HIDDEN_SESSION}, {"match": NOTE}, {"match": WITHIN}):
-            assert "Forgot 0" not in await ask(ada, "forget", **wish, confirm=True)
+            assert "Nothing was erased" not in await ask(ada, "forget", **wish, confirm=True)
         left = {event.text for event in await desk.store.events(EventQuery())}
         assert not [text for text in left if any(word in text for word in (ALONE, NOTE, WITHIN))]
 

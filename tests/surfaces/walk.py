@@ -32,6 +32,7 @@ PLAIN: Values = {
     "top_k": [20],
     "budget_tokens": [20_000],
     "confirm": [True],
+    "part": [False],
     "include_memo": [True],
     "diverse": [True],
     "pin": [True],

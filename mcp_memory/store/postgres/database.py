@@ -237,9 +237,10 @@ class PostgresTransaction(Transaction):
         known = "ON CONFLICT (project) DO UPDATE SET mark = excluded.mark"
         self.insert("team_erasure (project, mark)", rows, known=known)
 
-    def clear_audit(self, condition: str, value: str) -> None:
-        names = f"SELECT project FROM (SELECT DISTINCT project FROM audit) names WHERE {condition}"
-        self.run(f"UPDATE audit SET project = '' WHERE project IN ({names})", (value,))
+    def clear_audit(self, is_meant: Callable[[str], bool]) -> None:
+        names = [name for (name,) in self.fetch("SELECT DISTINCT project FROM audit") if is_meant(name)]
+        if names:
+            self.run(f"UPDATE audit SET project = '' WHERE project IN ({marks(names)})", names)
 
     def note_lost_rows(self) -> None:
         rewriting.note_lost_rows(self)

@@ -133,8 +133,8 @@ class Transaction(ABC):
     def mark_team_erasure(self, events: Sequence[int], projects: Iterable[int] = ()) -> None:  # noqa: B027
         """Let members know that something which they could read is erased: of these events, or in these projects."""
 
-    def clear_audit(self, condition: str, value: str) -> None:  # noqa: B027
-        """Take the names of projects out of the audit, where there is one: those for which the condition holds."""
+    def clear_audit(self, is_meant: Callable[[str], bool]) -> None:  # noqa: B027
+        """Take the names of these projects out of the audit, where there is one."""
 
     def keep_counting(self, table: str) -> None:  # noqa: B027
         """Numbers of what is gone are not given again: marks of erasures name them."""

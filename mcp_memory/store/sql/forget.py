@@ -10,17 +10,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
 from mcp_memory.domain.failures import Stage
-from mcp_memory.domain.forget import KEY_BEGINNING, ForgetCounts, ForgetRequest, ForgetScope, without_names
+from mcp_memory.domain.forget import (
+    KEY_BEGINNING,
+    PREVIEWED,
+    ForgetCounts,
+    ForgetRequest,
+    ForgetScope,
+    without_names,
+)
+from mcp_memory.domain.matching import TextMatch, match_of
 from mcp_memory.domain.terms import event_columns
-from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows
-from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, marks, note_erasure
+from mcp_memory.store.sql.database import EVENT, KEPT, Row, Transaction, Values, marks, note_erasure
 from mcp_memory.store.sql.failures import settle_failures
 from mcp_memory.store.sql.log import CUT_ANEW_KNOWN, EVENTS, event_of
 from mcp_memory.store.sql.nodes import remove_nodes
@@ -40,13 +47,17 @@ from mcp_memory.store.sql.tombstones import (
 )
 
 _CHUNK = 500
+#: How many of the words are shown that hold a text as a part, and how much of them.
+_WORDS_SHOWN, _MAX_WORD_CHARS = 5, 40
 _EVENTS = """
     SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
            e.metadata, e.source_ids, s.author
     FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where} ORDER BY e.id
 """
-#: Events that say something else, but bear the text in a path, a branch or another name.
-_BEARING = "holds(e.metadata || e.source_ids, ?1) AND NOT holds(e.text, ?1)"
+_EVENT_IDS = "SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM event"
+_TEXTS = "SELECT id, text, metadata || source_ids FROM event WHERE id >= ? AND id < ? ORDER BY id"
+#: How many ids of events are looked through at a time.
+_SCAN_IDS = 1_000
 #: The segments of a session from the one on that holds a time, with their nodes.
 _SEGMENTS_FROM = """
     WITH gone (session, from_ms) AS (VALUES {froms})
@@ -56,29 +67,26 @@ _SEGMENTS_FROM = """
         SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = gone.session AND start_ms <= gone.from_ms
     )
 """
-#: Nodes that say it though no event does, as a model's words may.
-_SAYING = """
-    SELECT id, project, level, key, session, start_ms FROM node WHERE id IN (
-        SELECT v.node FROM node_version v WHERE holds(v.title || v.keywords, ?1)
-        UNION SELECT v.node FROM bullet b JOIN node_version v ON v.id = b.node_version WHERE holds(b.text, ?1)
-        UNION SELECT node FROM grip WHERE holds(excerpt, ?1)
-        UNION SELECT node FROM mention WHERE holds(term, ?1)
-    )
+#: What versions of nodes, and nodes, say, which may be in a model's words: a table, its key and an expression.
+_VERSION_TEXTS = (("node_version", "id", "title || ' ' || keywords"), ("bullet", "node_version", "text"))
+_NODE_TEXTS = (("grip", "node", "excerpt"), ("mention", "node", "term"))
+_KEYS = "SELECT coalesce(min({key}), 0), coalesce(max({key}), -1) FROM {table}"
+_SAID = "SELECT {key} AS place, {text} AS said FROM {table} WHERE {key} >= ? AND {key} < ?"
+_SAID_TOGETHER = f"SELECT group_concat(said) FROM ({_SAID}) texts"
+#: How many nodes or versions are looked through at a time.
+_SCAN_KEYS = 200
+_NODES_OF_VERSIONS = "SELECT node FROM node_version WHERE id IN ({marks})"
+_NODES = "SELECT id, project, level, key, session, start_ms FROM node WHERE id IN ({marks}) ORDER BY id"
+_RECORD_TEXTS = "SELECT id, summary || ' ' || key_points || ' ' || context FROM compaction"
+_RECORD_LINKS = """
+    SELECT id, parent FROM compaction WHERE parent IS NOT NULL
+    UNION ALL SELECT id, refreshes FROM compaction WHERE refreshes IS NOT NULL
 """
-_RECORDS_SAYING = """
-    WITH RECURSIVE saying (id) AS (
-        SELECT id FROM compaction WHERE holds(summary || key_points || context, ?)
-        UNION SELECT c.id FROM compaction c JOIN saying t ON c.parent = t.id OR c.refreshes = t.id
-    )
-    SELECT id FROM saying
+_PROJECT_TEXTS = """
+    SELECT id, slug || ' ' || root FROM project UNION ALL SELECT project, root FROM project_alias
 """
-#: Names that stay because other events stand under them.
-_NAMES = """
-    SELECT 'project ' || p.slug FROM project p JOIN session s ON s.project = p.id
-    WHERE holds(p.slug || ' ' || p.root, ?1) OR p.id IN (SELECT project FROM project_alias WHERE holds(root, ?1))
-    UNION SELECT 'session ' || s.session_id FROM session s JOIN event e ON e.session = s.id
-    WHERE holds(s.session_id, ?1)
-"""
+_SESSION_NAMES = "SELECT session_id FROM session s WHERE EXISTS (SELECT 1 FROM event e WHERE e.session = s.id)"
+_PROJECTS_IN_USE = "SELECT p.id, p.slug FROM project p WHERE EXISTS (SELECT 1 FROM session s WHERE s.project = p.id)"
 _EMPTY = f"""
     SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)
       AND NOT EXISTS (SELECT 1 FROM segment WHERE session = s.id AND start_ms < {KEPT} AND node IS NOT NULL)
@@ -103,6 +111,10 @@ _PLACES = """
     SELECT root, slug FROM project
     UNION ALL SELECT a.root, p.slug FROM project_alias a JOIN project p ON p.id = a.project
 """
+
+
+#: Runs a statement and returns its rows.
+Fetch = Callable[[str, Values], list[Row]]
 
 
 class _Gone(NamedTuple):
@@ -132,33 +144,152 @@ class _Found:
     bearing: list[_Gone]
     names: tuple[str, ...] = ()
     summaries: int = 0
+    in_words: int = 0
+    words: tuple[str, ...] = ()
 
     @property
     def told(self) -> tuple[ForgetCounts, ForgetScope]:
-        sessions = {event.session for event in self.events}
-        counts = (len(self.events), len(sessions), 0, len(self.bearing), self.names, self.summaries)
-        return ForgetCounts(*counts), self.scope
+        counts = ForgetCounts(
+            events=len(self.events),
+            sessions=len({event.session for event in self.events}),
+            cleared=len(self.bearing),
+            names=self.names,
+            summaries=self.summaries,
+            first=tuple(event.key for event in self.events[:PREVIEWED]),
+            in_words=self.in_words,
+            words=self.words,
+        )
+        return counts, self.scope
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Numbers of the events that hold a text, that bear it in a path or name, and how many hold it inside of words."""
+
+    events: list[int] = field(default_factory=list)
+    bearing: list[int] = field(default_factory=list)
+    in_words: int = 0
+    words: dict[str, None] = field(default_factory=dict)
 
 
 def condition(request: ForgetRequest) -> tuple[str, Any]:
-    """Which events a request takes, as a clause of SQL and its value."""
+    """Return the clause of SQL, and its value, for the events of a request that is not for a text."""
     choices = {
         "s.session_id = ?": request.session_id,
         "e.key = ?": request.event_key,
         "p.slug = ?": request.project,
         "e.timestamp_ms < ?": request.before_ms,
-        "holds(e.text, ?)": None if request.match is None else same_letters(request.match),
     }
     chosen, *more = [(clause, value) for clause, value in choices.items() if value is not None]
-    if more:
+    if more or request.match is not None:
         raise ValueError("forget takes one request at a time")
     return chosen
 
 
+def matching_events(fetch: Fetch, match: TextMatch) -> Iterator[int]:
+    """Yield the numbers of the events that hold a text, in order."""
+    for rows in _texts_of_events(fetch):
+        yield from (rows[place][0] for place in match.select([text for _, text, _ in rows]))
+
+
+def _texts_of_events(fetch: Fetch) -> Iterator[list[Row]]:
+    [(first, last)] = fetch(_EVENT_IDS, ())
+    for start in range(first, last + 1, _SCAN_IDS):
+        if rows := fetch(_TEXTS, (start, start + _SCAN_IDS)):
+            yield rows
+
+
+def _scan(tx: Transaction, request: ForgetRequest, match: TextMatch) -> _Scan:
+    """Look through all events once. What holds the text as whole words also holds it as a part of words."""
+    part = match_of(request.match or "", part=True)
+    found = _Scan()
+    for rows in _texts_of_events(tx.fetch):
+        texts = [text for _, text, _ in rows]
+        holding = set[int]()
+        for place in part.select(texts):
+            if match is part or match.is_in(texts[place]):
+                holding.add(place)
+                found.events.append(rows[place][0])
+                continue
+            found.in_words += 1
+            if len(found.words) < _WORDS_SHOWN:
+                found.words |= dict.fromkeys(word[:_MAX_WORD_CHARS] for word in part.words_around(texts[place]))
+        bearing = match.select([facts for *_, facts in rows])
+        found.bearing += [rows[place][0] for place in bearing if place not in holding]
+    return found
+
+
+def _events_of(tx: Transaction, numbers: Sequence[int]) -> list[_Gone]:
+    events = list[_Gone]()
+    for start in range(0, len(numbers), _CHUNK):
+        part = numbers[start : start + _CHUNK]
+        events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=f"e.id IN ({marks(part)})"), part)]
+    return events
+
+
+def _matching(tx: Transaction, sql: str, match: TextMatch) -> list[Any]:
+    """Return the first column of the rows whose second holds a text."""
+    rows = tx.fetch(sql)
+    return [rows[place][0] for place in match.select([text for _, text in rows])]
+
+
+def _saying(tx: Transaction, table: str, key: str, text: str, match: TextMatch) -> Iterator[int]:
+    """Yield the keys of a table's rows that hold a text. The database joins short texts faster than it returns them."""
+    [(first, last)] = tx.fetch(_KEYS.format(table=table, key=key))
+    for start in range(first, last + 1, _SCAN_KEYS):
+        keys = (start, start + _SCAN_KEYS)
+        [(together,)] = tx.fetch(_SAID_TOGETHER.format(table=table, key=key, text=text), keys)
+        if together and match.may_be_in_any(together):
+            rows = tx.fetch(_SAID.format(table=table, key=key, text=text), keys)
+            yield from (rows[place][0] for place in match.select([said for _, said in rows]))
+
+
+def _nodes_saying(tx: Transaction, match: TextMatch) -> list[Row]:
+    """Return the nodes that hold the text, also those of which no event does."""
+    found = {number for said in _NODE_TEXTS for number in _saying(tx, *said, match)}
+    versions = sorted({number for said in _VERSION_TEXTS for number in _saying(tx, *said, match)})
+    for start in range(0, len(versions), _CHUNK):
+        part = versions[start : start + _CHUNK]
+        found |= {node for (node,) in tx.fetch(_NODES_OF_VERSIONS.format(marks=marks(part)), part)}
+    numbers = sorted(found)
+    nodes = list[Row]()
+    for start in range(0, len(numbers), _CHUNK):
+        part = numbers[start : start + _CHUNK]
+        nodes += tx.fetch(_NODES.format(marks=marks(part)), part)
+    return nodes
+
+
+def _records_saying(tx: Transaction, match: TextMatch) -> set[int]:
+    """Return the numbers of the records that hold the text, and of those made from them."""
+    found = set(_matching(tx, _RECORD_TEXTS, match))
+    made_from: dict[int, list[int]] = {}
+    for number, source in tx.fetch(_RECORD_LINKS) if found else ():
+        made_from.setdefault(source, []).append(number)
+    waiting = [*found]
+    while waiting:
+        fresh = {*made_from.get(waiting.pop(), ())} - found
+        found |= fresh
+        waiting += fresh
+    return found
+
+
+def _names_holding(tx: Transaction, match: TextMatch) -> Iterator[str]:
+    """Yield the names of projects and sessions with events that hold the text, each with what it is a name of."""
+    projects = {*_matching(tx, _PROJECT_TEXTS, match)}
+    yield from (f"project {slug}" for number, slug in tx.fetch(_PROJECTS_IN_USE) if number in projects)
+    names = [name for (name,) in tx.fetch(_SESSION_NAMES)]
+    yield from (f"session {names[place]}" for place in match.select(names))
+
+
 def find(tx: Transaction, request: ForgetRequest) -> _Found:
     """What forgetting would take."""
-    where, value = condition(request)
-    events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
+    scan = _Scan()
+    if match := request.text_match:
+        scan = _scan(tx, request, match)
+        events = _events_of(tx, scan.events)
+    else:
+        where, value = condition(request)
+        events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
     known = tx.fetch(_PLACES) if request.project is not None else []
     own, others = (
         frozenset(root for root, slug in known if (slug == request.project) is ours) for ours in (True, False)
@@ -167,15 +298,15 @@ def find(tx: Transaction, request: ForgetRequest) -> _Found:
     named = frozenset(filter(None, (request.session_id, *(event.session_id for event in events))))
     keys = _beginnings(tx, events)
     scope = ForgetScope(request, own, others, frozenset(pair for pair in words if pair[1]), named, keys)
-    if request.match is None:
+    if match is None:
         return _Found(scope, events, [], summaries=len(_retired(tx, request)))
-    bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
+    bearing = _events_of(tx, scan.bearing)
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
     gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT max(s.session_id) {} WHERE s.id = ?")}
     gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT max(p.slug) {} WHERE p.id = ?")}
-    names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
-    summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
-    return _Found(scope, events, bearing, names, summaries)
+    names = tuple(sorted({*_names_holding(tx, match)} - gone))
+    summaries = len(_nodes_saying(tx, match)) + len(_records_saying(tx, match))
+    return _Found(scope, events, bearing, names, summaries, scan.in_words, tuple(scan.words)[:_WORDS_SHOWN])
 
 
 def _retired(tx: Transaction, request: ForgetRequest) -> list[Row]:
@@ -204,8 +335,8 @@ def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:
 def forget(tx: Transaction, request: ForgetRequest, now_ms: int) -> tuple[ForgetCounts, ForgetScope]:
     found = find(tx, request)
     forgetting = note_forgetting(tx, request, found.scope, len(found.events), now_ms)
-    sought = same_letters(request.match or "")
-    return _erase(tx, found, request, forgetting, lambda text: holds(text, sought))
+    match = request.text_match
+    return _erase(tx, found, request, forgetting, match.is_in if match else lambda text: False)
 
 
 def own_key(author: str, key: bytes) -> bytes:
@@ -259,11 +390,12 @@ def _erase(
         values = [without_names(json.loads(text), holds_text) for text in (event.metadata, event.source_ids)]
         clear = [json.dumps(value, ensure_ascii=False) for value in values]
         tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
-    if request.match is not None:
-        sought = same_letters(request.match)
-        _drop_saying(tx, sought)
-        tx.run("UPDATE place SET slug = '' WHERE holds(slug, ?)", (sought,))
-        tx.run("DELETE FROM continued WHERE holds(session_id, ?)", (sought,))
+    if match := request.text_match:
+        _drop_saying(tx, match)
+        places = _matching(tx, "SELECT root, slug FROM place WHERE slug <> ''", match)
+        tx.run_many("UPDATE place SET slug = '' WHERE root = ?", [(root,) for root in places])
+        continued = _matching(tx, "SELECT DISTINCT session_id, session_id FROM continued", match)
+        tx.run_many("DELETE FROM continued WHERE session_id = ?", [(name,) for name in continued])
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
     tx.run(
@@ -398,17 +530,18 @@ def _drop_periods(tx: Transaction, below: Iterable[tuple[int, NodeRef]]) -> None
     tx.insert("dirty_node (project, level, key)", places, known="ON CONFLICT DO NOTHING")
 
 
-def _drop_saying(tx: Transaction, sought: str) -> None:
+def _drop_saying(tx: Transaction, match: TextMatch) -> None:
     """Take away what says it though its events do not."""
-    saying = tx.fetch(_SAYING, (sought,))
+    saying = _nodes_saying(tx, match)
     tx.mark_team_erasure([], {project for _, project, *_ in saying})
     drop_segments(tx, [(row[4], row[5]) for row in saying if row[2] == Level.SEGMENT and row[4] is not None])
     again = [(project, level, key) for _, project, level, key, *_ in saying if level != Level.SEGMENT]
     tx.insert("dirty_node (project, level, key)", again, known="ON CONFLICT DO NOTHING")
     _drop_periods(tx, [(project, NodeRef(Level(level), key)) for _, project, level, key, *_ in saying])
     remove_nodes(tx, [node for node, *_ in saying])
-    drop_records(tx, {number for (number,) in tx.fetch(_RECORDS_SAYING, (sought,))})
-    tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
+    drop_records(tx, _records_saying(tx, match))
+    states = _matching(tx, "SELECT name, value FROM llm_state", match)
+    tx.run_many("DELETE FROM llm_state WHERE name = ?", [(name,) for name in states])
 
 
 def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
@@ -457,14 +590,14 @@ def _drop_empty(tx: Transaction, request: ForgetRequest) -> None:
         tx.run(f"DELETE FROM continued WHERE origin IN ({marks(sessions)})", sessions)
         tx.run(f"DELETE FROM continued WHERE session_id IN ({marks(names)})", names)
         tx.run(f"DELETE FROM session WHERE id IN ({marks(sessions)})", sessions)
-    where, value = "slug = ?1", request.project
-    if request.match is not None:
-        where = "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))"
-        value = same_letters(request.match)
-    if value is not None:
-        tx.clear_audit("project = ?" if request.match is None else "holds(project, ?)", value)
-    unused = f"SELECT id FROM project p WHERE {where} AND NOT EXISTS (SELECT 1 FROM session WHERE project = p.id)"
-    for (project,) in tx.fetch(unused, (value,)):
+    if match := request.text_match:
+        meant = {*_matching(tx, _PROJECT_TEXTS, match)}
+        tx.clear_audit(match.is_in)
+    else:
+        tx.clear_audit(lambda name: name == request.project)
+        meant = {number for (number,) in tx.fetch("SELECT id FROM project WHERE slug = ?", (request.project,))}
+    unused = "SELECT id FROM project p WHERE NOT EXISTS (SELECT 1 FROM session WHERE project = p.id) ORDER BY id"
+    for project in [number for (number,) in tx.fetch(unused) if number in meant]:
         remove_nodes(tx, [node for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,))])
         tx.keep_counting("project")
         tx.run(f"UPDATE session SET place = '' WHERE place IN ({_NAMES_OF})", (project, project))

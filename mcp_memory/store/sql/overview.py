@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from datetime import date
+from itertools import islice
 
 from mcp_memory.domain.events import NOTES_CLIENT, USER_TITLE, Event
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sql.database import Reads, marks
-from mcp_memory.store.sql.forget import condition
+from mcp_memory.store.sql.database import Reads, Row, SqlConnection, marks
+from mcp_memory.store.sql.forget import condition, matching_events
 from mcp_memory.store.sql.log import DONE_WELL, EVENTS, event_of
 from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sql.records import LATEST, SESSION_NAMED
 
+#: How many events are read by one statement.
+_PAGE = 500
 _DAYS = """
     SELECT n.key, sum(json_array_length(v.children)), sum(v.weight) FROM node n JOIN node_version v ON v.id = n.current
     WHERE n.level = 3 AND n.removed = 0 AND (?1 IS NULL OR n.project = (SELECT id FROM project WHERE slug = ?1))
@@ -167,10 +170,23 @@ class OverviewPart:
         return Stretch(events, len(earlier) > before, len(later) > after)
 
     async def events_to_forget(self, request: ForgetRequest, limit: int, offset: int = 0) -> list[Event]:
-        where, value = condition(request)
         # Which they are is told by the indexes; only those of the page are read.
         linked = EVENTS[EVENTS.index(" FROM event e") :]
-        numbers = f"SELECT e.id{linked} WHERE {where} ORDER BY e.id LIMIT ? OFFSET ?"
-        sql = f"{EVENTS} WHERE e.id IN ({numbers}) ORDER BY e.id"
-        rows = await self._reads.read(lambda connection: connection.execute(sql, (value, limit, offset)).fetchall())
+
+        def read(connection: SqlConnection) -> list[Row]:
+            if match := request.text_match:
+                numbers = matching_events(lambda sql, values: connection.execute(sql, values).fetchall(), match)
+                page = list(islice(numbers, offset, offset + limit))
+            else:
+                where, value = condition(request)
+                sql = f"SELECT e.id{linked} WHERE {where} ORDER BY e.id LIMIT ? OFFSET ?"
+                page = [number for (number,) in connection.execute(sql, (value, limit, offset)).fetchall()]
+            rows = list[Row]()
+            for start in range(0, len(page), _PAGE):
+                part = page[start : start + _PAGE]
+                sql = f"{EVENTS} WHERE e.id IN ({marks(part)}) ORDER BY e.id"
+                rows += connection.execute(sql, part).fetchall()
+            return rows
+
+        rows = await self._reads.read(read)
         return [event_of(row) for row in rows]

@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.domain.terms import Columns
-from mcp_memory.domain.text import holds
 from mcp_memory.domain.tombstones import TombstoneKey
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreRejected, StoreReplaced, UsageError
 from mcp_memory.store.sql.database import (
@@ -172,7 +171,7 @@ class Database(SqliteReads, SqlDatabase):
                 await to_thread.run_sync(migrations.migrate, path, kind)
                 file = identity(path)
                 # Worker threads use it in turn, each under the lock of `write`.
-                writer = stack.enter_context(closing(_connected(path)))
+                writer = stack.enter_context(closing(connect(path)))
                 writer.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
                 reader = await stack.enter_async_context(_reader(path))
             database = cls(path, writer, reader, kind)
@@ -269,7 +268,7 @@ class Database(SqliteReads, SqlDatabase):
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._in_read:
             if self._together is None:
-                self._together = _connected(self.path)
+                self._together = connect(self.path)
                 self._together.execute("PRAGMA query_only = 1")
             self._together.execute("BEGIN")
             try:
@@ -300,14 +299,17 @@ class Database(SqliteReads, SqlDatabase):
         return int(await self.value("PRAGMA data_version"))
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    """A connection that worker threads may use in turn."""
+def connect(path: Path, *, is_copy: bool = False) -> sqlite3.Connection:
+    """A connection that worker threads may use in turn. Of a copy nothing is changed, and no file is made beside it."""
     name, pragmas = _way_to(path)
+    if is_copy:
+        is_changing = path.with_name(f"{path.name}-wal").exists()
+        name = f"{path.absolute().as_uri()}?{'mode=ro' if is_changing else 'immutable=1'}"
+        pragmas = _PRAGMAS
     connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False, uri=True)
     try:
         for pragma in pragmas:
             connection.execute(pragma)
-        connection.create_function("holds", 2, holds, deterministic=True)
     except BaseException:
         connection.close()
         raise

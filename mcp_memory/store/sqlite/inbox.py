@@ -26,7 +26,7 @@ from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import PlaceName
 from mcp_memory.domain.tombstones import TombstoneKey, TombstoneRows
 from mcp_memory.errors import LeaseLost
-from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local, Payload
+from mcp_memory.store.inbox_port import CopyKind, CopyMade, InboxCounts, InboxRow, Local, Payload
 from mcp_memory.store.sql import tombstones
 from mcp_memory.store.sql.database import ERASURES, Row, Transaction, note_erasure
 from mcp_memory.store.sqlite import keys
@@ -49,6 +49,7 @@ _KEEP = (
     "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
     "SET text = excluded.text, updated_ms = excluded.updated_ms WHERE text <> excluded.text"
 )
+_NOTE_COPY = "INSERT OR REPLACE INTO copy_made (path, kind, at_ms) VALUES (?, ?, ?)"
 _COUNTS = "SELECT (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM inbox WHERE state = 1)"
 #: The transcripts that were set aside: path, line and reason.
 SET_ASIDE = """
@@ -194,6 +195,8 @@ class SqliteInbox:
             tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in payloads])
             tx.run_many("DELETE FROM handed WHERE id = ?", [(number,) for number in answers])
             _reset_readers(tx, scope)
+            named = [(path,) for (path,) in tx.fetch("SELECT path FROM copy_made") if scope.is_in(path)]
+            tx.run_many("DELETE FROM copy_made WHERE path = ?", named)
             tx.run("DELETE FROM brief")
             note_erasure(tx)
             return Local(len(payloads), len(answers))
@@ -251,6 +254,24 @@ class SqliteInbox:
         elif await database.value(PAUSED):
             await database.write(Transaction.run, "DELETE FROM meta WHERE key = ?", (PAUSE,))
 
+    async def note_copies(self, copies: Iterable[CopyMade], now_ms: int) -> None:
+        rows = [(copy.path, str(copy.kind), now_ms) for copy in copies]
+        await (await self.database()).write(Transaction.run_many, _NOTE_COPY, rows)
+
+    async def copies_made(self) -> list[CopyMade]:
+        rows = await (await self.database()).fetch("SELECT path, kind FROM copy_made ORDER BY at_ms, path")
+        return [CopyMade(path, CopyKind(kind)) for path, kind in rows]
+
+    async def transcripts_rewritten(self, told_to: Mapping[str, int]) -> None:
+        def write(tx: Transaction) -> None:
+            for name, offset in told_to.items():
+                for (position,) in tx.fetch("SELECT position FROM checkpoint WHERE name = ?", (name,)):
+                    fresh = _from_start(json.loads(position), offset)
+                    tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
+            note_erasure(tx)
+
+        await (await self.database()).write(write)
+
     async def counts(self) -> InboxCounts:
         if not self._path.exists():  # who only looks makes none
             return InboxCounts(0, 0, ())
@@ -280,8 +301,12 @@ def _reset_readers(tx: Transaction, scope: ForgetScope) -> None:
         if any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in held) or scope.is_in(position):
             saved = json.loads(position)
             told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
-            fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
-            tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
+            tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(_from_start(saved, told)), name))
+
+
+def _from_start(position: Mapping[str, Any], told_to: int) -> dict[str, Any]:
+    """Return the position of a reader that reads from the start, and tells what comes after an offset."""
+    return {"offset": 0, "line": 0, "memory": {"told_to": told_to}, "events": position.get("events", 0)}
 
 
 def _add_handed(tx: Transaction, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:

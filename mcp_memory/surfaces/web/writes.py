@@ -13,7 +13,16 @@ from mcp_memory.domain.events import PIN_ASKED, Event, EventQuery, EventType
 from mcp_memory.domain.forget import ForgetRequest
 from mcp_memory.domain.nodes import NOTE_KINDS, Kind, note_author
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, own_part, request_from
+from mcp_memory.surfaces.forget_command import (
+    WAYS,
+    Outcome,
+    carry_out,
+    erase_at_once,
+    key_of,
+    own_part,
+    preview_of,
+    request_from,
+)
 from mcp_memory.surfaces.web import views
 from mcp_memory.surfaces.web.access import Unsigned
 from mcp_memory.surfaces.web.form_data import FORM_BYTES, read_form
@@ -112,8 +121,7 @@ async def note(site: Site, request: Request) -> Response:
             if app.viewer:
                 await carry_out(app, ForgetRequest(event_key=event.key), dry_run=False)
             else:
-                await app.store.forget(ForgetRequest(event_key=event.key), dry_run=False)
-                await app.inbox.drop_all()
+                await erase_at_once(app, ForgetRequest(event_key=event.key))
     except (UsageError, NotFound) as error:
         if not (text and text.strip()):
             raise
@@ -137,10 +145,18 @@ async def forget(site: Site, request: Request) -> Response:
     given = {way: asked.get(way) for way in WAYS if asked.get(way)}
     if len(given) > 1:
         raise UsageError(f"Name one thing to forget at a time, not by {' and '.join(given)}.")
-    data: Data = {"title": "Forget", "given": given, "projects": await app.store.slugs(), "found": None, "done": ""}
+    data: Data = {
+        "title": "Forget",
+        "given": given,
+        "part": False,
+        "projects": await app.store.slugs(),
+        "found": None,
+        "done": "",
+    }
     if not given:
         return await site.page(request, "forget.html", data)
-    wanted = await request_from(app, **given)
+    part = asked.get("part") == "1"
+    wanted = await request_from(app, part=part and "match" in given, **given)
     found = await carry_out(app, wanted, dry_run=True)
     data["changed"] = bool(form) and form.get("seen") != _size(found)
     if form and not data["changed"]:
@@ -153,7 +169,9 @@ async def forget(site: Site, request: Request) -> Response:
     data |= {
         "found": str(found) if found.anything else "",
         "seen": _size(found),
+        "part": wanted.part,
         "remarks": found.remarks(done=False),
+        "hints": (await preview_of(app, wanted, found, "“also inside of longer words”")).hints,
         "events": [views.said(event) | {"session_id": event.session_id} for event in events[:_EVENTS]],
         "offset": offset,
         "more": offset + _EVENTS if len(events) > _EVENTS else None,

@@ -185,6 +185,19 @@ async def test_forgetting_shows_all_that_goes_and_then_leaves_no_trace(
         assert not path.is_file() or b"osprey" not in path.read_bytes().lower(), path
 
 
+async def test_a_text_goes_as_a_whole_word_and_inside_of_words_once_the_box_is_ticked(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn([said("The ospreys nest.", "2026-09-20T09:00:00Z"), said("Rest.", "2026-09-20T09:01:00Z")])
+        html = text_of(await reader.get("/forget?match=osprey"))
+        assert "Nothing in memory falls under it" in html
+        assert "1 line holds it as a part of other words ('ospreys')" in html
+        assert 'name="part"' in await reader.get("/forget")
+        page = "/forget?match=osprey&part=1"
+        assert "1 events of 1 sessions" in await reader.get(page)
+        assert "Forgot 1 events" in (await reader.send("/forget", page=page, match="osprey", part="1")).text
+        assert [event.text for event in await (await reader.app).store.events(EventQuery())] == ["Rest."]
+
+
 async def test_what_has_grown_since_it_was_looked_at_is_not_erased(blank: Settings) -> None:
     async with reading(blank) as reader:
         await reader.learn(conversation("2026-10-20"))
