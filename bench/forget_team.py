@@ -20,6 +20,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.forget import ForgetRequest
+from mcp_memory.domain.people import ProjectName
 from mcp_memory.store.sharing_port import Chosen
 from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.surfaces.process_command import until_idle
@@ -79,7 +80,8 @@ class _Team:
         async with open_app(self.dan, cwd=self.clone) as app:
             assert app.team
             await app.team.refresh(app.store, app.clock)
-            await app.answers.search("labels", None)
+            (slug, remote), *_ = (await app.store.remotes()).items()
+            await app.team.ask("teleport", {"query": "labels"}, ProjectName(remote, slug))
             await app.pipeline.until_idle()
             await app.pipeline.lease.release()
 

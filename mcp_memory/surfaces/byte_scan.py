@@ -53,6 +53,14 @@ _HEX_RUN = re.compile(rb"[0-9a-fA-F]{6}")
 _ZIP_HEADER = struct.Struct("<4s5H3I2H")
 _ENCRYPTED = 1
 _STORED, _DEFLATED, _BZIP2, _LZMA, _XZ, _ZSTD = 0, 8, 12, 14, 95, 93
+#: What may stand before and after a whole word: no letter or digit of ASCII, but the end of an escape.
+_TEXT_ENDS = (
+    rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2}))",
+    rb"(?![A-Za-z0-9])",
+)
+_LE_ENDS = (rb"(?<![A-Za-z0-9]\x00)", rb"(?![A-Za-z0-9]\x00)")
+_BE_ENDS = (rb"(?<!\x00[A-Za-z0-9])", rb"(?!\x00[A-Za-z0-9])")
+_NO_ENDS = (b"", b"")
 _SPACES = (" ", "\n", "\r\n", "\t", "\u00a0")
 _FULL_WIDTH = 0xFEE0
 
@@ -94,8 +102,9 @@ class _Pattern:
 class ByteScanner:
     """Looks for texts in files and streams."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._patterns = [list(_patterns(text)) for text in texts]
+    def __init__(self, texts: Sequence[str], *, part: bool = True) -> None:
+        """`part`: whether a text may be part of a word. In base64 and hexadecimal digits it may be in any case."""
+        self._patterns = [list(_patterns(text, part=part)) for text in texts]
         longest = max((len(text) for text in texts), default=0)
         # The longest form of a character is an escape of both halves of a pair, each with a run of backslashes.
         self._overlap = max(_PROBE_BYTES, longest * 40)
@@ -304,11 +313,14 @@ def _sliced(data: bytes) -> Callable[[int], Iterator[bytes]]:
     return open_at
 
 
-def _patterns(text: str) -> Iterator[_Pattern]:
+def _patterns(text: str, *, part: bool) -> Iterator[_Pattern]:
     """One expression for each family of encodings. Each alternative begins with a literal byte, for speed."""
     parts = [_variants(part) for part in _characters(text)]
-    for form, encode in (("text", _as_text), ("utf-16", _utf16_le), ("utf-16", _utf16_be), ("hex", _as_hex)):
-        expression = b"".join(_either(encode(variant) for variant in part) for part in parts)
+    forms = (("text", _as_text, _TEXT_ENDS), ("utf-16", _utf16_le, _LE_ENDS), ("utf-16", _utf16_be, _BE_ENDS))
+    for form, encode, ends in (*forms, ("hex", _as_hex, _NO_ENDS)):
+        expression = b"".join(_either(map(encode, variants)) for variants in parts)
+        before, after = _NO_ENDS if part else ends
+        expression = (before if text[:1].isalnum() else b"") + expression + (after if text[-1:].isalnum() else b"")
         yield _Pattern(form, re.compile(expression, re.DOTALL))
     spelled = dict.fromkeys([text, text.lower(), text.upper(), text.title(), text.capitalize()])
     encoded = dict.fromkeys(chain.from_iterable(_base64_parts(each.encode("utf-8", "replace")) for each in spelled))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from anyio import to_thread
 
 from mcp_memory import __version__
 from mcp_memory.domain.forget import ForgetRequest
-from mcp_memory.domain.text import holds, same_letters
+from mcp_memory.domain.matching import TextMatch, match_of
+from mcp_memory.domain.text import same_letters
 from mcp_memory.errors import StoreError, UsageError
 from mcp_memory.store.sqlite import scan as file_scan
 from mcp_memory.store.whoosh.searcher import documents_with
@@ -158,10 +160,12 @@ class Survey:
         return shape | {"files": files, "finds_in_raw_bytes": bytes_found, "file_names": self.names} | more
 
 
-def survey(settings: Settings, texts: Sequence[str], progress: Progress = lambda done, total: None) -> Survey:
+def survey(
+    settings: Settings, texts: Sequence[str], progress: Progress = lambda done, total: None, *, part: bool = False
+) -> Survey:
     """Look for texts in every file of the data directory, in all tables, and in the indexes."""
-    found, scanner = Survey(), ByteScanner(texts)
-    sought = [same_letters(text) for text in texts]
+    found, scanner = Survey(), ByteScanner(texts, part=part)
+    sought = [match_of(text, part=part) for text in texts]
     paths = [path for path in sorted(settings.home.rglob("*")) if path.is_file() and not path.is_symlink()]
     meter = _BytesRead(sum(path.stat().st_size for path in paths if path.exists()), progress)
     for path in paths:
@@ -226,13 +230,15 @@ def _kind_of(table: str) -> str:
     return _KINDS.get(table) or _KINDS.get(table.partition("_")[0], f"other rows ({table})")
 
 
-def _in_rows(rows: Iterable[tuple[str, str | bytes]], scanner: ByteScanner, sought: Sequence[str]) -> dict[str, int]:
+def _in_rows(
+    rows: Iterable[tuple[str, str | bytes]], scanner: ByteScanner, sought: Sequence[TextMatch]
+) -> dict[str, int]:
     """Return how often each table holds the texts, in whichever spelling answers would match."""
     finds: Counter[str] = Counter()
     for table, portion in _portions(rows):
         count = scanner.scan_bytes(portion).total
         text = portion.decode("utf-8", "replace")
-        finds[table] += count or sum(holds(text, each) for each in sought)
+        finds[table] += count or sum(each.is_in(text) for each in sought)
     return +finds
 
 
@@ -261,7 +267,9 @@ def _ask_indexes(found: Survey, settings: Settings, texts: Sequence[str]) -> Non
         found.indexes["whoosh"] = sum(counts)
 
 
-def _survey_server(found: Survey, url: str, texts: Sequence[str], scanner: ByteScanner, sought: Sequence[str]) -> None:
+def _survey_server(
+    found: Survey, url: str, texts: Sequence[str], scanner: ByteScanner, sought: Sequence[TextMatch]
+) -> None:
     from mcp_memory.store.postgres import scan as server_scan
 
     finds = _in_rows(server_scan.values(url), scanner, sought)
@@ -356,7 +364,7 @@ class Proof:
         if app.viewer:
             raise UsageError("A report is made on the machine whose files it is about, not through a team's server.")
         texts = await texts_of(app, request)
-        before = await to_thread.run_sync(survey, app.settings, texts, progress)
+        before = await to_thread.run_sync(partial(survey, app.settings, texts, progress, part=request.part))
         return cls(app.settings, request, texts, before)
 
     async def finish(
@@ -368,8 +376,8 @@ class Proof:
         progress: Progress = lambda done, total: None,
     ) -> bool:
         """Look again, write the report, and return whether nothing was found."""
-        after = await to_thread.run_sync(survey, self.settings, self.texts, progress)
-        scanner, salt = ByteScanner(self.texts), secrets.token_hex(16)
+        after = await to_thread.run_sync(partial(survey, self.settings, self.texts, progress, part=self.request.part))
+        scanner, salt = ByteScanner(self.texts, part=self.request.part), secrets.token_hex(16)
         asked = asked_for(self.request)
         verdict = _verdict(self.before, after)
         unseen = [*_NOT_LOOKED_AT, *(_NOT_LOOKED_AT_ON_SERVER if self.settings.store.url else ())]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mcp_memory.domain.matching import match_of
 from mcp_memory.domain.terms import hidden_parts
-from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.unicode61 import index_words
 from mcp_memory.store.sql.database import EVENT, SqlConnection
 
@@ -21,12 +21,12 @@ _NODE_TEXT = """
 
 def count_finds(connection: SqlConnection, documents: Iterable[int], text: str) -> int:
     """Return how many documents hold the text, have no row any more, or lack words that the index has of them."""
-    sought, words = same_letters(text), {*index_words(text)}
+    match, words = match_of(text), {*index_words(text)}
     found = 0
     for document in documents:
         number, kind = divmod(document, 4)
         statement = _EVENT_TEXT if kind == EVENT else _NODE_TEXT
         body = "\n".join(str(row[0]) for row in connection.execute(statement, (number,)))
         known = {*index_words(body), *index_words(hidden_parts(body))}
-        found += holds(body, sought) or not words <= known
+        found += match.is_in(body) or not words <= known
     return found
