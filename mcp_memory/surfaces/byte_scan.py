@@ -58,8 +58,9 @@ _TEXT_ENDS = (
     rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2}))",
     rb"(?![A-Za-z0-9])",
 )
-_LE_ENDS = (rb"(?<![A-Za-z0-9]\x00)", rb"(?![A-Za-z0-9]\x00)")
-_BE_ENDS = (rb"(?<!\x00[A-Za-z0-9])", rb"(?!\x00[A-Za-z0-9])")
+#: Texts of one byte order also match in the other, a byte off, where the data begins or ends in the middle.
+_LE_ENDS = (rb"(?<![A-Za-z0-9]\x00)", rb"(?![A-Za-z0-9](?:\x00|\Z))")
+_BE_ENDS = (rb"(?<!\x00[A-Za-z0-9])(?<!\A[A-Za-z0-9])", rb"(?!\x00[A-Za-z0-9])")
 _NO_ENDS = (b"", b"")
 _SPACES = (" ", "\n", "\r\n", "\t", "\u00a0")
 _FULL_WIDTH = 0xFEE0
