@@ -149,6 +149,7 @@ class App:
             settings.segmentation.tool_result_chars,
             tokens.count_all,
             self.clock.now_ms,
+            self.spending.now_ms,
         )
 
     @cached_property

@@ -62,12 +62,16 @@ Sessions = dict[str, set[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Intaker:
-    """How events are prepared: size limit, how much of a tool result counts, the tokenizer, and the time."""
+    """How events are prepared: size limit, how much of a tool result counts, the tokenizer, and the time.
+
+    `now_ms` is the time of the memory and `latest_ms` that of the machine: they differ where a setting stops the clock.
+    """
 
     max_event_bytes: int
     tool_result_chars: int
     count_all: CountAll
     now_ms: Callable[[], int] | None = None
+    latest_ms: Callable[[], int] | None = None
 
     def prepare(self, captured: Sequence[Captured]) -> list[Event]:
         """Events ready to be stored; their project is given by the store."""
@@ -88,7 +92,10 @@ class Intaker:
         return self.count_all([text[:most] if item.role is Role.TOOL else text for item, (text, _) in pairs])
 
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
-        captured = _without_future(captured, self.now_ms()) if self.now_ms else captured
+        if self.now_ms:
+            now_ms = self.now_ms()
+            latest_ms = max(now_ms, self.latest_ms()) if self.latest_ms else now_ms
+            captured = _without_future(captured, now_ms, latest_ms + MAX_AHEAD_MS)
         return [
             Event(
                 key=item.key or event_key(item.client, item.session_id, item.source_key),
@@ -108,14 +115,14 @@ class Intaker:
         ]
 
 
-def _without_future(captured: Sequence[Captured], now_ms: int) -> list[Captured]:
-    """Return the events, with those that are dated in the future as ones of now, in the order of their own times.
+def _without_future(captured: Sequence[Captured], now_ms: int, latest_ms: int) -> list[Captured]:
+    """Return the events, with those that are dated too late as ones of now, in the order of their own times.
 
     Such an event would be the latest of all for good. Its metadata keeps the time that its source told, and its key
     does not change, so that it stays known.
     """
     brought = list(captured)
-    ahead = [at for at, item in enumerate(brought) if item.timestamp_ms > now_ms + MAX_AHEAD_MS]
+    ahead = [at for at, item in enumerate(brought) if item.timestamp_ms > latest_ms]
     for rank, at in enumerate(sorted(ahead, key=lambda at: brought[at].timestamp_ms)):
         item = brought[at]
         stated = datetime.fromtimestamp(min(item.timestamp_ms, TIMES.stop - 1) / 1000, UTC)
