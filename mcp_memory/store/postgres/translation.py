@@ -33,15 +33,17 @@ _SPELLED = (
     ),
     # There are no samples of names of lines, so PostgreSQL expects a list of them to match most events, and reads all.
     # Looked up one after the other, each is found by the index. With the time beside it, the index on times might be
-    # taken, and all events of that time be read for each name.
+    # taken, and all events of that time be read for each name. What is found
+    # is kept before sessions are joined, or all names would be looked up once for each session.
     (
         re.compile(
             rf"FROM event e INDEXED BY event_source (CROSS JOIN .*?) WHERE {re.escape(FIRST_SOURCE)} "
             r"IN \(((?:\?,?)+)\) AND (e\.timestamp_ms BETWEEN \? AND \?)",
             re.DOTALL,
         ),
-        rf"FROM unnest(ARRAY[\2]::text[]) named (line) CROSS JOIN LATERAL (SELECT * FROM event e WHERE {FIRST_SOURCE} "
-        r"= named.line OFFSET 0) e \1 WHERE \3",
+        r"FROM (WITH found AS MATERIALIZED (SELECT e.* FROM unnest(ARRAY[\2]::text[]) named (line) CROSS JOIN LATERAL "
+        rf"(SELECT * FROM event e WHERE {FIRST_SOURCE} = named.line OFFSET 0) e WHERE \3) SELECT * FROM found) e \1 "
+        r"WHERE TRUE",
     ),
     # The order of a join is advice to SQLite alone, as are the names of indexes.
     (re.compile(r"CROSS JOIN (\w+ \w+) ON\b"), r"JOIN \1 ON"),
