@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_messages_of_a_json_document_are_removed_if_it_is_as_its_client_writes_i
 def test_a_transcript_in_use_is_left_alone(shell: Shell) -> None:
     fresh, held = claude_transcript(shell), claude_transcript(shell, OTHER)
     shell.json("import")
-    os.utime(fresh)
+    os.utime(fresh, (time.time(), time.time()))
     with subprocess.Popen(["tail", "-f", str(held)], stdout=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
