@@ -118,6 +118,7 @@ _EMPTIES_INDEX = "('delete-all')"
 _STORABLE = 14
 #: This step gives tombstones keyed hashes. Copies of before lose theirs, which could be guessed; inbox.db has them.
 KEYED = 17
+_BACKUPS = "backups/memory-*.db"
 _DROP_TOMBSTONES = ("DELETE FROM forgotten", "DELETE FROM forgotten_words")
 _TEXT_COLUMNS = """
     SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
@@ -285,18 +286,23 @@ def upgrade_copies(path: Path) -> list[Path]:
 
 def _clean_copies(path: Path, version: int) -> None:
     """Take out of the copies that upgrades made what a memory of this version should not have kept."""
-    unwanted = [*_DROP_TOMBSTONES] * (version < KEYED) + [_DROP_WORDS] * (version < _WORDLESS)
-    for copy in upgrade_copies(path) if unwanted else ():
-        _clean_copy(copy, unwanted)
+    if version < KEYED:
+        for copy in (*upgrade_copies(path), *path.parent.glob(_BACKUPS)):
+            _clean_copy(copy, _DROP_TOMBSTONES)
+    if version < _WORDLESS:
+        for copy in upgrade_copies(path):
+            _clean_copy(copy, [_DROP_WORDS])
 
 
 def _clean_copy(copy: Path, statements: Iterable[str]) -> None:
     """Change a copy so that nothing of what it held before is left in the file's free space."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(copy, isolation_level=None, timeout=_SECONDS)) as connection:
+        before = connection.total_changes
         for statement in statements:
             with suppress(sqlite3.OperationalError):  # a copy from before such a table
                 connection.execute(statement)
-        connection.execute("VACUUM")
+        if connection.total_changes > before:
+            connection.execute("VACUUM")
 
 
 def remove_partial(path: Path) -> None:

@@ -117,6 +117,18 @@ def test_a_file_of_an_earlier_schema_loses_nothing(tmp_path: Path, schema: int) 
         assert rows(copy, before) == wanted | {table: [] for table in HASHED if table in wanted}
 
 
+def test_plain_tombstones_leave_the_backups_that_were_made_before(tmp_path: Path) -> None:
+    path, backup = tmp_path / "memory.db", tmp_path / "backups" / "memory-0000000000001-1.db"
+    for file in (path, backup):
+        stored(file, 16)
+    kept = {name: columns for name, columns in tables(backup).items() if name not in HASHED}
+    plain, wanted = rows(backup, {"forgotten": ["key"]})["forgotten"], rows(backup, kept)
+    migrate(path)
+    assert len(plain) == 3
+    assert rows(backup, dict.fromkeys(HASHED, ["key"])) == dict.fromkeys(HASHED, [])
+    assert rows(backup, kept) == wanted
+
+
 def test_an_inbox_that_hooks_wrote_to_already_keeps_what_they_wrote(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     stored(path, 4)
