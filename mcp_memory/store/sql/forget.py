@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, event_key
 from mcp_memory.domain.failures import Stage
@@ -35,7 +35,7 @@ from mcp_memory.store.sql.records import drop_records, forget_records
 from mcp_memory.store.sql.sharing import drop_project_rule, drop_session_rules, note_cleared, note_forgotten
 from mcp_memory.store.sql.tombstones import (
     ALL_TEXTS,
-    ErasedEvent,
+    AffectedEvent,
     ForgottenTexts,
     add_keys,
     add_tombstones,
@@ -117,38 +117,20 @@ _PLACES = """
 Fetch = Callable[[str, Values], list[Row]]
 
 
-class _Gone(NamedTuple):
-    """An event that goes, or that is cleared of a name."""
-
-    number: int
-    session: int
-    project: int
-    key: bytes
-    role: str
-    kind: str
-    text: str
-    timestamp_ms: int
-    client: str
-    session_id: str
-    metadata: str
-    source_ids: str
-    author: str
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """All that a request takes: events, events to clear; and names that stay."""
 
     scope: ForgetScope
-    events: list[_Gone]
-    bearing: list[_Gone]
+    events: list[AffectedEvent]
+    bearing: list[AffectedEvent]
     names: tuple[str, ...] = ()
     summaries: int = 0
     in_words: int = 0
     words: tuple[str, ...] = ()
 
     @property
-    def told(self) -> tuple[ForgetCounts, ForgetScope]:
+    def counts_and_scope(self) -> tuple[ForgetCounts, ForgetScope]:
         counts = ForgetCounts(
             events=len(self.events),
             sessions=len({event.session for event in self.events}),
@@ -219,11 +201,11 @@ def _scan(tx: Transaction, request: ForgetRequest, match: TextMatch) -> _Scan:
     return found
 
 
-def _events_of(tx: Transaction, numbers: Sequence[int]) -> list[_Gone]:
-    events = list[_Gone]()
+def _events_of(tx: Transaction, numbers: Sequence[int]) -> list[AffectedEvent]:
+    events = list[AffectedEvent]()
     for start in range(0, len(numbers), _CHUNK):
         part = numbers[start : start + _CHUNK]
-        events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=f"e.id IN ({marks(part)})"), part)]
+        events += [AffectedEvent(*row) for row in tx.fetch(_EVENTS.format(where=f"e.id IN ({marks(part)})"), part)]
     return events
 
 
@@ -289,7 +271,7 @@ def find(tx: Transaction, request: ForgetRequest) -> _Found:
         events = _events_of(tx, scan.events)
     else:
         where, value = condition(request)
-        events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
+        events = [AffectedEvent(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
     known = tx.fetch(_PLACES) if request.project is not None else []
     own, others = (
         frozenset(root for root, slug in known if (slug == request.project) is ours) for ours in (True, False)
@@ -316,7 +298,7 @@ def _retired(tx: Transaction, request: ForgetRequest) -> list[Row]:
     return [row for where, value in given for row in tx.fetch(_RETIRED.format(where=where), (value,))]
 
 
-def _beginnings(tx: Transaction, events: Sequence[_Gone]) -> frozenset[bytes]:
+def _beginnings(tx: Transaction, events: Sequence[AffectedEvent]) -> frozenset[bytes]:
     """How the keys begin of the events and of the grips that cite them, as short ids name them."""
     keys = [event.key for event in events]
     for start in range(0, len(events), _CHUNK):
@@ -350,11 +332,11 @@ def forget_events(tx: Transaction, keys: Sequence[bytes], author: str | None, re
     if author is not None and not returning:
         # Also what is on its way here just now.
         add_keys(tx, key_for_writing(tx), (own_key(author, key) for key in keys))
-    events = list[_Gone]()
+    events = list[AffectedEvent]()
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         where = f"e.key IN ({marks(part)}) {whose}"
-        events += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (*part, *values))]
+        events += [AffectedEvent(*row) for row in tx.fetch(_EVENTS.format(where=where), (*part, *values))]
     request = ForgetRequest(event_key=b"")
     if not events:
         return ForgetCounts(0, 0)
@@ -381,7 +363,7 @@ def _erase(
     _drop_found_segments(tx, _retired(tx, request))
     drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     if forgetting is not None:
-        add_tombstones(tx, map(_erased, found.events), forgetting)
+        add_tombstones(tx, found.events, forgetting)
         note_forgotten(tx, [event.number for event in found.events])
     tx.mark_team_erasure([event.number for event in touched])
     _drop_events(tx, found.events)
@@ -408,7 +390,7 @@ def _erase(
     _drop_empty(tx, request)
     note_erasure(tx)
     tx.tidy_index()
-    return found.told
+    return found.counts_and_scope
 
 
 def apply_tombstones(tx: Transaction, rows: TombstoneRows) -> tuple[ForgetCounts, bool]:
@@ -433,10 +415,10 @@ def apply_tombstones(tx: Transaction, rows: TombstoneRows) -> tuple[ForgetCounts
     return counts, bool(texts) and any(texts.are_in(str(text)) for (text,) in tx.fetch(_DERIVED_TEXTS))
 
 
-def find_refused(tx: Transaction, key: TombstoneKey, texts: ForgottenTexts) -> tuple[set[bytes], list[_Gone]]:
+def find_refused(tx: Transaction, key: TombstoneKey, texts: ForgottenTexts) -> tuple[set[bytes], list[AffectedEvent]]:
     """Return the keys of stored events that tombstones refuse, and the events of which a name holds a text."""
     refused = set(_project_keys(tx, key))
-    bearing = list[_Gone]()
+    bearing = list[AffectedEvent]()
     for (session,) in tx.fetch("SELECT id FROM session ORDER BY id"):
         events = [event_of(row) for row in tx.fetch(f"{EVENTS} WHERE e.session = ? ORDER BY e.id", (session,))]
         keys = refused_keys(tx, [Intake(tuple(events), "", author=events[0].author)]) if events else set()
@@ -467,27 +449,12 @@ def _is_named(event: Event, texts: ForgottenTexts) -> bool:
     return texts.are_in(json.dumps([event.metadata, event.source_ids], ensure_ascii=False, default=str))
 
 
-def _by_keys(tx: Transaction, keys: Sequence[bytes]) -> list[_Gone]:
-    found = list[_Gone]()
+def _by_keys(tx: Transaction, keys: Sequence[bytes]) -> list[AffectedEvent]:
+    found = list[AffectedEvent]()
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
-        found += [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=f"e.key IN ({marks(part)})"), part)]
+        found += [AffectedEvent(*row) for row in tx.fetch(_EVENTS.format(where=f"e.key IN ({marks(part)})"), part)]
     return found
-
-
-def _erased(event: _Gone) -> ErasedEvent:
-    return ErasedEvent(
-        event.key,
-        event.role,
-        event.kind,
-        event.text,
-        event.timestamp_ms,
-        event.client,
-        event.session_id,
-        event.metadata,
-        event.source_ids,
-        event.author,
-    )
 
 
 def drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
@@ -544,7 +511,7 @@ def _drop_saying(tx: Transaction, match: TextMatch) -> None:
     tx.run_many("DELETE FROM llm_state WHERE name = ?", [(name,) for name in states])
 
 
-def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
+def _drop_events(tx: Transaction, events: Sequence[AffectedEvent]) -> None:
     for start in range(0, len(events), _CHUNK):
         part = events[start : start + _CHUNK]
         numbers = [event.number for event in part]
@@ -560,7 +527,7 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
         tx.run(f"DELETE FROM event WHERE id IN ({marks(numbers)})", numbers)
 
 
-def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]) -> None:
+def _note_place(tx: Transaction, gone: Sequence[AffectedEvent], touched: Sequence[AffectedEvent]) -> None:
     """Keep at which place in the log a session lost something, so that a view of an earlier place can tell."""
     notes = {event.session for event in gone if event.kind == EventType.NOTE}
     places = sorted({(event.session, event.project) for event in touched})

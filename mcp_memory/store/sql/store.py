@@ -114,7 +114,7 @@ class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, SharingPar
         self, request: ForgetRequest, *, dry_run: bool, now_ms: int | None = None
     ) -> tuple[ForgetCounts, ForgetScope]:
         if dry_run:
-            return await self._database.read_as_transaction(lambda tx: find(tx, request).told)
+            return await self._database.read_as_transaction(lambda tx: find(tx, request).counts_and_scope)
         moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         return await self._database.write_alone(forget, request, moment)
 

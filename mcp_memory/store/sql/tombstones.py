@@ -71,9 +71,12 @@ _TABLES = {
 }
 
 
-class ErasedEvent(NamedTuple):
-    """What a tombstone is made of."""
+class AffectedEvent(NamedTuple):
+    """An event that is erased, or whose metadata is cleared of a name."""
 
+    number: int
+    session: int
+    project: int
     key: bytes
     role: str
     kind: str
@@ -86,7 +89,7 @@ class ErasedEvent(NamedTuple):
     author: str
 
 
-def add_tombstones(tx: Transaction, events: Iterable[ErasedEvent], request: str = "") -> None:
+def add_tombstones(tx: Transaction, events: Iterable[AffectedEvent], request: str = "") -> None:
     """Refuse these events from now on, whichever source they come from."""
     key = key_for_writing(tx)
     said = list[bytes]()
@@ -139,7 +142,7 @@ def is_marked(tx: Transaction, keys: Sequence[bytes]) -> set[bytes]:
 
 
 def refused_keys(tx: Transaction, intakes: Sequence[Intake], known: Container[bytes] = ()) -> set[bytes]:
-    """Return the keys of the events that are refused, apart from those that are known anyway."""
+    """Return the keys of the events that are refused, apart from known ones."""
     if not tx.fetch(_ANY)[0][0] or (key := tx.tombstone_key()) is None:
         return set()
     fresh = [(intake, [event for event in intake.events if event.key not in known]) for intake in intakes]
@@ -208,8 +211,8 @@ def without_forgotten_names(tx: Transaction, events: Sequence[Event]) -> list[Ev
 
 def _cleared(event: Event, texts: ForgottenTexts) -> Event:
     facts, names = dict(event.metadata), [*event.source_ids]
-    told = json.dumps([facts, names], ensure_ascii=False, default=str)
-    if facts.get("via") in _LIVE or not texts.are_in(told, event.timestamp_ms):
+    document = json.dumps([facts, names], ensure_ascii=False, default=str)
+    if facts.get("via") in _LIVE or not texts.are_in(document, event.timestamp_ms):
         return event
     facts, names = (
         without_names(value, lambda text: texts.are_in(text, event.timestamp_ms)) for value in (facts, names)
@@ -280,18 +283,19 @@ def _look_up(tx: Transaction, table: str, digests: Mapping[bytes, bytes]) -> set
 def _keys_to_compare(event: Event, author: str) -> Iterator[bytes]:
     """Yield what the tombstones of an equal event may have been made of."""
     facts, via = event.metadata, event.metadata.get("via", "")
-    name = (event.client, event.session_id, "", "", author)
-    told = ErasedEvent(event.key, event.role, event.event_type, event.text, event.timestamp_ms, *name)
+    names = (event.client, event.session_id, "", "", author)
+    words = (event.role, event.event_type, event.text, event.timestamp_ms)
+    candidate = AffectedEvent(0, 0, 0, event.key, *words, *names)
     for other in [source for source in SOURCES if via and source != via] + [CALL] * (via == EXPORT):
-        yield from _account_keys(told, other, around=1)
-    yield from _copy_keys(told, line_names(event), facts)
+        yield from _account_keys(candidate, other, around=1)
+    yield from _copy_keys(candidate, line_names(event), facts)
     yield from _said_keys(author, event.role, event.event_type, event.text, event.timestamp_ms, facts, around=1)
     if event.event_type is EventType.SESSION_TITLE:
         yield _title_key(author, event.text)
         yield _title_key(author, event.text.rpartition(" (")[0])
 
 
-def _account_keys(event: ErasedEvent, via: str, around: int = 0) -> list[bytes]:
+def _account_keys(event: AffectedEvent, via: str, around: int = 0) -> list[bytes]:
     """Return by what another source of the same session tells the event: its words and about when."""
     is_call = via == CALL and event.kind != EventType.TOOL_RESULT
     if not via or is_call or event.kind in LIFECYCLE or not event.text.strip():
@@ -302,7 +306,7 @@ def _account_keys(event: ErasedEvent, via: str, around: int = 0) -> list[bytes]:
     return [event_key(event.client, event.session_id, "\x1f".join(value)) for value in values]
 
 
-def _copy_keys(event: ErasedEvent, source_ids: Iterable[str], facts: Mapping[str, Any]) -> list[bytes]:
+def _copy_keys(event: AffectedEvent, source_ids: Iterable[str], facts: Mapping[str, Any]) -> list[bytes]:
     """Return by what a copy of the event's line in another session is recognized: the line's name and its words."""
     who, words = essence(event.kind, event.role, event.text, facts)
     values = [
