@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The file that `mcp_memory.team.known` writes.
 KNOWN = "team-known.json"
-#: For how long lines may be printed after the server has told them.
+#: How long lines may be printed after the server sent them.
 NEWS_MS = 86_400_000
 NEWS_LINES, LINE_CHARS = 2, 220
 HEAD = "Of the team: "
@@ -25,7 +25,7 @@ _MAX_BYTES = 2_000_000
 
 
 def place_of_news(slug: str, since_ms: int, lines: int) -> str:
-    """Return the line that stands for the news of a project since a time, of which there are at most so many."""
+    """Return the line that stands for the news of a project since a time, with their maximum number."""
     return f"{_MARK}{slug}{_PART}{since_ms}{_PART}{lines}\n"
 
 
@@ -55,7 +55,7 @@ def read_known(path: str) -> dict[str, Any]:
 
 
 def news_lines(known: dict[str, Any], slug: str, since_ms: int, now_ms: int) -> list[str]:
-    """Return the lines about a project that are later than a time, if the server has told them within a day."""
+    """Return the lines about a project since a time, if the server sent them within a day."""
     try:
         if not known["mark"] or abs(now_ms - int(known["news_ms"])) >= NEWS_MS:
             return []

@@ -100,7 +100,7 @@ IMPORT_CLIENT = "jsonl"
 #: wanted it pinned, to which the user has not agreed.
 BY, BY_AGENT, AGENT, PIN_ASKED = "by", "agent", "agent", "pin_asked"
 
-#: In an event's metadata: the time that its source told, where that was in the future.
+#: In an event's metadata: the time that its source gave, if that was in the future.
 STATED_TIME = "stated_time"
 
 #: Who of a team may read an event.

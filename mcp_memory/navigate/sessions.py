@@ -79,8 +79,8 @@ async def session_page(answers: Answers, session_id: str, budget: int) -> tuple[
         pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
     if view.others:
         names = ", ".join(quoted_name(client, 40) for client in view.others)
-        told = f"{len(view.others) + 1} sessions have this id. This one is of {view.tail[-1].client}; {names} told of"
-        pieces.append(aside(f"{told} the other, which teleport finds.", rank=0))
+        shared = f"{len(view.others) + 1} sessions have this id. This one is from {view.tail[-1].client}."
+        pieces.append(aside(f"{shared} Find what {names} has with teleport.", rank=0))
     for origin in view.continues:
         pieces.append(
             aside(f"Continues session {quoted_name(origin, 80)}, where what was said before is kept.", rank=0)

@@ -116,9 +116,9 @@ class Intaker:
 
 
 def _without_future(captured: Sequence[Captured], now_ms: int, latest_ms: int) -> list[Captured]:
-    """Return the events, with those that are dated too late as ones of now, in the order of their own times.
+    """Return the events, with future dates replaced by the current time, in the order of the original dates.
 
-    Such an event would be the latest of all for good. Its metadata keeps the time that its source told, and its key
+    Such an event would be the latest of all for good. Its metadata keeps the time that its source gave, and its key
     does not change, so that it stays known.
     """
     brought = list(captured)
@@ -255,7 +255,7 @@ async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intake
 async def without_forgotten(
     log: Store, checkpoints: Mapping[str, dict[str, Any]], sessions: Sessions
 ) -> dict[str, dict[str, Any]]:
-    """Return checkpoints that keep nothing but the offset where all that the transcript told was refused.
+    """Return checkpoints that keep nothing but the offset if every event of the transcript was refused.
 
     That is so after its session or project was forgotten: neither its id nor its directory is to be kept then.
     """

@@ -63,8 +63,8 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError("--proof reports on a deletion, and --dry-run erases nothing: leave one of them out.")
     with output.progress("Looking for it", enabled=not options.json, unit=output.BYTES) as progress:
         found = await carry_out(app, request, dry_run=True, progress=progress)
-        is_told = options.dry_run or not (options.yes and found.anything)
-        shown = await preview_of(app, request, found) if is_told else Preview()
+        is_previewed = options.dry_run or not (options.yes and found.anything)
+        shown = await preview_of(app, request, found) if is_previewed else Preview()
     is_cleaning = options.transcripts and any(not each.fixed for each in found.elsewhere.transcripts)
     if options.dry_run or not (found.anything or is_cleaning or options.proof):
         return _told(options, found, shown, done=False)

@@ -1,7 +1,7 @@
 """Rewriting the files of tables from which something was erased.
 
 PostgreSQL leaves the bytes of a deleted row in the table's file until another row is written over them, and an index
-of words (GIN) keeps every word that it ever had. VACUUM FULL writes a table and its indexes anew. Nobody can read the
+of words (GIN) keeps every word that it ever had. VACUUM FULL rewrites a table and its indexes. Nobody can read the
 table meanwhile, so small tables are rewritten at once, and large ones at most once an hour by a running server.
 """
 

@@ -1,11 +1,11 @@
 -- Why: a tombstone was a plain hash, the same in every memory, so a short text could be guessed from it. Each is a keyed hash
--- now (the rows there are are hashed once more by the program); the key is in inbox.db. sealed: the key of the event,
--- encrypted, for the team's server. request: the row of `forgetting` that it belongs to, empty for those of before.
+-- now (the program converts existing rows); the key is in inbox.db. sealed: the key of the event,
+-- encrypted, for the team's server. request: the row of `forgetting` that it belongs to, empty for rows of earlier versions.
 ALTER TABLE forgotten ADD COLUMN sealed BLOB NOT NULL DEFAULT x'';
 ALTER TABLE forgotten ADD COLUMN request TEXT NOT NULL DEFAULT '';
 ALTER TABLE forgotten_words ADD COLUMN request TEXT NOT NULL DEFAULT '';
 
--- Each run of `forget`. Lines dated before before_ms that fall under it are refused, also those that were never stored.
+-- Each run of `forget`. Lines that fall under it and are dated before before_ms are refused, whether stored before or not.
 CREATE TABLE forgetting (
     id        TEXT    PRIMARY KEY,
     kind      TEXT    NOT NULL,
