@@ -157,5 +157,5 @@ def test_a_generic_line_does_not_take_over_a_client_s_session(shell: Shell) -> N
     shown = shell.run("session", "shared").stdout
     assert "feed the quokka" in shown
     assert "sell the quokka" not in shown
-    assert "2 sessions have this id. This one is of codex; jsonl told of the other" in shown
+    assert "2 sessions have this id. This one is from codex. Find what jsonl has with teleport." in shown
     assert shell.json("session", "shared")["others"] == ["jsonl"]
